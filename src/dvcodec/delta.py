@@ -11,9 +11,8 @@ version byte and adjacent frames; the log has their data files::
 The descriptor, which locates a vector, is that of "Deletion Vector Descriptor Schema" and "Derived Fields"; Java class
 ``DeletionVectorDescriptor``.
 
-Z85, as Delta stores UUIDs and inline vectors: 4 bytes as 5 characters, most significant first.
-
-Specification: ZeroMQ RFC 32, which asks for lengths divisible by 4. For other lengths two paddings are in use:
+UUIDs and inline vectors are stored as Z85: 4 bytes as 5 characters, most significant first. Specification: ZeroMQ RFC
+32, which asks for lengths divisible by 4. For other lengths two paddings are in use:
 
 * Delta Spark and the Java kernel pad with zero bytes; the data ends at the descriptor's size. Used for writing.
 * The Rust crate z85 (delta-kernel-rs) writes a tail of n bytes as ``4 - n`` times ``#`` and n + 1 characters.

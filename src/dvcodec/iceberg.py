@@ -8,11 +8,9 @@ those of Iceberg Java's ``BitmapPositionDeleteIndex`` and ``BaseDVFileWriter``. 
 Like Java engines, `decode` needs only the byte range from the manifest (`content_offset`, `content_size_in_bytes`), not
 the footer. Positions are 0-based physical row positions in the data file.
 
-Position deletes of Iceberg v2: rows of (file_path, pos), which deletion vectors replace in v3.
-
-Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545), 0-based; sorted by both (not required of files that are read). Where
-the specification leaves a choice, new files and their entries in a manifest are those of Iceberg Java's
+Position deletes of v2 are rows of ``file_path``, a string (field id 2147483546), and ``pos``, a long (2147483545),
+0-based; sorted by both, which is not required of files that are read. Specification: "Table spec", "Position Delete
+Files". Where it leaves a choice, new files and their entries in a manifest are those of Iceberg Java's
 ``PositionDeleteWriter``: an entry has no counts of values, and bounds only if it is for one data file.
 """
 

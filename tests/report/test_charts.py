@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import RowSet
 from dvcodec.core.text import bytes_text
-from dvcodec.report.charts import Bar, bars, pictures, share_bar, share_bars, size_bars, stack, vector_sizes
+from dvcodec.report import Bar, bars, pictures, share_bar, share_bars, size_bars, stack, vector_sizes
 from dvcodec.tables.snapshots.scanning import totals
 from samples.audits import audit_of, file_of, large, small
 

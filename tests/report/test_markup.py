@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec.core.text import plain
-from dvcodec.report.charts import Html, embedded, join, tag
+from dvcodec.report import Html, embedded, join, tag
 from samples.audits import HOSTILE
 
 

@@ -27,8 +27,8 @@ from dvcodec.tables import (
     Table,
     TableKind,
 )
+from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg.vectors import check_vectors
-from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches

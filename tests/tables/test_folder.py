@@ -17,7 +17,7 @@ from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.io import Storage
 from dvcodec.tables import Folder, StoredFile, open_table
-from dvcodec.tables.metadata.file_names import PathMatcher
+from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.snapshots.live import deleted_rows, live_batches
 from samples import delta_log
 from samples.iceberg_table import Commit, build_iceberg

@@ -17,9 +17,9 @@ from cli_runner import run
 from dvcodec import CommitConflict, MissingExtra, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletionVector, SnapshotInfo, audit, commit_repair, enable, open_table, repair_plan
+from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.snapshots.findings import Finding
 from samples import delta_log
 from samples.contradictions import make_iceberg

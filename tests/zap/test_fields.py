@@ -14,15 +14,15 @@ from cases import each
 from dvcodec import DecodeError
 from dvcodec.io import open_source
 from dvcodec.zap import FieldInfo, FieldOptions, Segment
-from dvcodec.zap.fields import (
+from dvcodec.zap.footer import (
     MAX_FIELDS,
+    decode_footer,
     encode_block,
     encode_field,
     encode_fields_index,
     encode_record,
     encode_text,
 )
-from dvcodec.zap.footer import decode_footer
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, uv
 
 EARLY, LATE = range(11, 16), (16, 17)

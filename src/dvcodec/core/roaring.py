@@ -12,7 +12,7 @@ Specification: RoaringFormatSpec, https://github.com/RoaringBitmap/RoaringFormat
 
 Libraries differ in what they check; `walk` and `BitmapView.check` together check everything.
 
-Specification: RoaringFormatSpec, "Extension for 64-bit implementations". Little-endian throughout::
+Positions of 64 bits have the format of "Extension for 64-bit implementations"::
 
     u64 count | count x ( u32 key | one complete 32-bit bitmap )      keys ascending, unsigned, distinct
 

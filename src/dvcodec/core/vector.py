@@ -3,9 +3,7 @@
 Shared by all formats, which differ only in magic and metadata. Checks run in this order: length, CRC, magic, structure,
 cardinality; array order and bitset population last (`check`, `load`).
 
-The frame that Iceberg, Delta and Paimon share, byte for byte.
-
-::
+Iceberg, Delta and Paimon share the frame, byte for byte::
 
     offset  bytes  order  content
     0       4      BE     L = 4 + length of the bitmap (without itself and the CRC)

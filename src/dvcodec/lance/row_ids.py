@@ -1,6 +1,7 @@
-"""Lance's sequences of one value for each row of a fragment, including deleted ones, by physical row offset.
+"""Row ids and versions of Lance datasets, sets of row addresses, and whether row ids are unique.
 
-Row ids are stable ids of rows; versions are the dataset versions in which rows were created or last updated.
+A sequence has one value for each row of a fragment, including deleted ones, by physical row offset. Row ids are stable
+ids of rows; versions are the dataset versions in which rows were created or last updated.
 
 Specification: Lance's ``rowids.proto``; Rust modules ``rowids/serde.rs`` and ``rowids/version.rs``. As strict as the
 reader of pylance 14; non-canonical bytes are kept, so that decoding and encoding round-trip::
@@ -11,20 +12,16 @@ reader of pylance 14; non-canonical bytes are kept, so that decoding and encodin
 Runs of versions cover consecutive rows, as many as their span has values. The values have no meaning: compaction keeps
 those of the old fragments.
 
-Lance row addresses, and sets of them as stored by scalar indices.
-
-Specification: Rust class ``RowAddrTreeMap`` of ``lance-core`` (``RowIdTreeMap`` until 2025). An address is
-fragment << 32 | physical row offset; in datasets with stable row ids the same structure has ids, and the "fragment" is
-their high half. Serialized::
+Scalar indices store sets of row addresses. An address is fragment << 32 | physical row offset; in datasets with stable
+row ids the same structure has ids, and the "fragment" is their high half. Specification: Rust class ``RowAddrTreeMap``
+of ``lance-core`` (``RowIdTreeMap`` until 2025)::
 
     u32 LE entries | u32 LE fragment | u32 LE size | 32-bit portable roaring, `size` bytes | ...      fragments ascend
 
 Size 0 is the whole fragment. (The 64-bit format of Iceberg and Delta has a u64 count and no sizes.)
 
-Checks the row ids of a dataset.
-
-Lance does not check that they are unique, and its indices return wrong rows if they are not. Ids of deleted rows may be
-reused: an update deletes the row and writes a new one with the same id.
+Lance does not check that row ids are unique, and its indices return wrong rows if they are not. Ids of deleted rows may
+be reused: an update deletes the row and writes a new one with the same id.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ from dvcodec.lance.deletions import ARROW_MAGIC, read_deletion_file
 from dvcodec.lance.deletions import COLUMN as DELETIONS_COLUMN
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
-from dvcodec.zap.fields import ID, decode_fields
-from dvcodec.zap.footer import SegmentData
+from dvcodec.zap.footer import ID, SegmentData, decode_fields
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 
 

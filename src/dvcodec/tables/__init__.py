@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
-    from dvcodec.tables.iceberg.compact_deletes import CompactedDeletes, compact_deletes
-    from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
+    from dvcodec.tables.iceberg.rewrite_deletes import (
+        CompactedDeletes,
+        UpgradedDeletes,
+        compact_deletes,
+        upgrade_deletes,
+    )
     from dvcodec.tables.model import Consequence, Enabled
     from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.snapshots.changes import history
@@ -90,8 +94,7 @@ _HOMES = {
     "adapters": ("enable",),
     "model": ("Consequence", "Enabled"),
     "snapshots.findings": ("Finding", "Severity"),
-    "iceberg.compact_deletes": ("CompactedDeletes", "compact_deletes"),
-    "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
+    "iceberg.rewrite_deletes": ("CompactedDeletes", "UpgradedDeletes", "compact_deletes", "upgrade_deletes"),
     "snapshots.live": ("deleted_rows", "export_live", "live_batches"),
     "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
     "snapshots.scanning": ("Scan", "rewrite_candidates", "scan", "totals"),

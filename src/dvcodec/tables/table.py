@@ -20,8 +20,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.io import Listed as StoredFile
-from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.file_names import FileNames, PathMatcher
+from dvcodec.tables.folder import FileNames, Folder, PathMatcher
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,

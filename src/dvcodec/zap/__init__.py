@@ -19,8 +19,7 @@ from dvcodec.zap.documents import (
     number_value,
     text_field,
 )
-from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
+from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, FieldInfo, Footer
 from dvcodec.zap.merge import merge_segments
 from dvcodec.zap.postings import Locations, Postings, norm_values
 from dvcodec.zap.segment import Segment, StoredValue, TermPostings

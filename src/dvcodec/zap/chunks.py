@@ -1,4 +1,6 @@
-"""Chunks: frequencies, norms and locations of a term, split by document number so that readers can skip.
+"""How zap packs many small things: chunks of documents, adjacent records of variable length, Snappy blocks.
+
+Chunks hold frequencies, norms and locations of a term, split by document number so that readers can skip.
 
 Source: zapx ``chunk.go`` (``getChunkSize``), ``intcoder.go`` (``chunkedIntCoder``)::
 
@@ -6,11 +8,10 @@ Source: zapx ``chunk.go`` (``getChunkSize``), ``intcoder.go`` (``chunkedIntCoder
 
 Document d is in chunk ``d // chunk size``. There are ``(docs - 1) // chunk size + 1`` chunks, many of them empty.
 
-Find records of variable length, where each record's length locates the next, without a loop per record.
-
-One pass computes for every position the successor of a record that *could* begin there. Then the chains of all spans
-are followed in parallel from their first positions; if that takes too many steps, strides of 2, 4, 8, .. records are
-computed first, one pass each::
+Adjacent records: the length of each locates the next. They are found without a loop per record. One pass computes for
+every position the successor of a record that *could* begin there. Then the chains of all spans are followed in parallel
+from their first positions; if that takes too many steps, strides of 2, 4, 8, .. records are computed first, one pass
+each::
 
     place      0  1  2  3  4  5  6  7  8        head 2, the second value counts those that follow
     values     7  1  9  7  0  7  2  9  9
@@ -18,9 +19,8 @@ computed first, one pass each::
 
 Regular spans, in which all records have the length of the first, take one pass.
 
-Snappy's block format, which zap uses for stored values and doc values: many small blocks at once.
-
-Specification: google/snappy, ``format_description.txt``::
+Snappy blocks hold stored values and doc values; many small ones are expanded at once. Specification: google/snappy,
+``format_description.txt``::
 
     uv size of the content | elements: literals, and copies of earlier content
 

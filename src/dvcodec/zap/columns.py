@@ -19,7 +19,7 @@ from dvcodec.core.usage import as_count, check_type
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import split_terms
 from dvcodec.zap.documents import FieldOptions
-from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import FieldInfo
 from dvcodec.zap.postings import (
     Postings,
     norm_values,

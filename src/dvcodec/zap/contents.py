@@ -19,8 +19,7 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.usage import check_integer, check_type, integer_text
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.doc_values import DocValueBlock
-from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, SegmentData, refuse_writer_id
+from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields, refuse_writer_id
 from dvcodec.zap.postings import (
     Postings,
     Records,

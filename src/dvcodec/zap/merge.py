@@ -24,8 +24,7 @@ from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.doc_values import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
-from dvcodec.zap.fields import ID, FieldInfo
-from dvcodec.zap.footer import SECTIONS_FROM
+from dvcodec.zap.footer import ID, SECTIONS_FROM, FieldInfo
 from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, Postings, convert_norms
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import NESTED_FROM, Edges, StoredColumns

@@ -25,8 +25,7 @@ from dvcodec.zap import synonyms, vectors
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import DocValueBlock, split_terms
 from dvcodec.zap.documents import utf8
-from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.footer import Footer, decode_footer
+from dvcodec.zap.footer import FieldInfo, Footer, decode_footer
 from dvcodec.zap.footer import verify_checksum as compare_checksum
 from dvcodec.zap.postings import (
     Locations,

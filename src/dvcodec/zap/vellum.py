@@ -1,4 +1,8 @@
-"""vellum: the finite state transducers of bleve's dictionaries, which map byte strings in order to numbers.
+"""Dictionaries of terms: vellum's finite state transducers, which map byte strings in order to numbers.
+
+A field's dictionary is at the address in its record (zapx ``dict.go``, ``new.go``); for its values see `zap.postings`::
+
+    uv bytes | vellum
 
 Specification: ``github.com/blevesearch/vellum``, version 1 (encoder_v1.go, decoder_v1.go, builder.go, registry.go)::
 
@@ -23,23 +27,18 @@ bytes in ascending order. The value of a key is the sum, modulo 2**64, of the ou
 output of its last state. Every target is below its state, so there are no loops. But states are shared: a few hundred
 bytes can encode an astronomic number of keys.
 
-The dictionary: one key, a range of keys, or all of them.
+Reading. Keys are looked up one at a time, by range, or all. All are enumerated level by level with NumPy. A slice of
+the dictionary is a sequence of items in key order: byte strings, each with its state and its value so far. `_grow`
+extends all items by a byte, and repeats this until every item is a complete key (address 0) or they take too much
+memory; then they are split into slices, which are processed one after another. `Walker` goes key by key, depth first
+without recursion.
 
-All keys are enumerated level by level with NumPy. A slice of the dictionary is a sequence of items in key order: byte
-strings, each with its state and its value so far. `_grow` extends all items by a byte, and repeats this until every
-item is a complete key (address 0) or they take too much memory; then they are split into slices, which are processed
-one after another. `Walker` goes key by key, depth first without recursion.
-
-vellum keeps a stack of unfinished nodes, one per byte of the last key, and moves outputs down the stack when smaller
-values follow. For ascending keys this has a closed form: the sum of outputs on the path to a node of the key tree is
-the smallest value below it, and the output of a transition is the growth of this sum. So outputs are computed when a
-node is finished, and nodes between two forks need no stack: each has one transition, with output 0. NumPy computes the
-common prefixes of adjacent keys. The rest is a loop over nodes: a state contains addresses of others, and its own
-address, or an equal state to share, depends on all states before it.
-
-A field's dictionary, at the address in its record (zapx ``dict.go``, ``new.go``)::
-
-    uv bytes | vellum                      values: see `dvcodec.zap.postings`
+Writing. vellum keeps a stack of unfinished nodes, one per byte of the last key, and moves outputs down the stack when
+smaller values follow. For ascending keys this has a closed form: the sum of outputs on the path to a node of the key
+tree is the smallest value below it, and the output of a transition is the growth of this sum. So outputs are computed
+when a node is finished, and nodes between two forks need no stack: each has one transition, with output 0. NumPy
+computes the common prefixes of adjacent keys. The rest is a loop over nodes: a state contains addresses of others, and
+its own address, or an equal state to share, depends on all states before it.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ from dvcodec.io.source import SourceTarget
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import SKIPS
 from dvcodec.zap.documents import FieldOptions
-from dvcodec.zap.fields import ID, FieldInfo, encode_text
-from dvcodec.zap.footer import SECTIONS_FROM, decode_footer, verify_checksum
+from dvcodec.zap.footer import ID, SECTIONS_FROM, FieldInfo, decode_footer, encode_text, verify_checksum
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import NESTED_FROM, encode_edges
 

@@ -44,18 +44,23 @@ from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_values import SKIPS, TERM_END, DocValues, encode_doc_values
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
-from dvcodec.zap.fields import (
+from dvcodec.zap.footer import (
+    DEFAULT_CHUNK_MODE,
     ID,
     MAX_FIELDS,
+    SECTIONS_FROM,
     SYNONYMS,
     TEXT,
+    VERSIONS,
+    WRITER_ID_FROM,
+    Footer,
     encode_block,
     encode_field,
     encode_fields_index,
+    encode_footer,
     encode_record,
     encode_text,
 )
-from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
 from dvcodec.zap.postings import (
     LOCATIONS_WITHIN_FREQ,
     POSTINGS_AT_ONCE,

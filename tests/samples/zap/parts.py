@@ -16,8 +16,7 @@ from battery import outcome
 from dvcodec import DecodeError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
-from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, SegmentData, decode_footer
+from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields, decode_footer
 
 _EVERYWHERE = ("A", "B", "C", "idonly", "m_AB", "tiny")
 SAMPLES = (

@@ -18,8 +18,8 @@ from dvcodec.tables import audit, open_table
 from dvcodec.tables.deleting.run import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
+from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes
 from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from samples.rows import deleted
 from tables.iceberg.deleting import delete, file_deletes

@@ -33,8 +33,8 @@ from dvcodec.tables.iceberg.manifests import (
     read_manifest,
 )
 from dvcodec.tables.iceberg.metadata import PartitionField
-from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.iceberg.plan import ScanPlan, Spellings
+from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.iceberg.table import ManifestWalk
 from dvcodec.tables.metadata.avro_fields import Logical
 from dvcodec.tables.metadata.json_fields import PartitionValue

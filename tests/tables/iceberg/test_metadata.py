@@ -20,8 +20,7 @@ from dvcodec.io import Storage, read_up_to
 from dvcodec.io.store import ObjectChanged, Reason
 from dvcodec.tables import Folder
 from dvcodec.tables.iceberg import latest as latest_metadata
-from dvcodec.tables.iceberg.latest import check_newest, find_metadata
-from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, read_metadata
+from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, check_newest, find_metadata, read_metadata
 
 
 def snapshot(number: int, **more: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from cli_runner import run
 from dvcodec import Unsupported, UsageError
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.tables import Table, audit, compact_deletes, history, live_batches, open_table, repair
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
+from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes
 from samples import delta_log
 from samples.id_tables import make_iceberg
 from samples.rows import ids

@@ -20,7 +20,7 @@ from dvcodec.tables import audit, deleted_rows, live_batches, open_table, upgrad
 from dvcodec.tables.deleting import delete
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade
+from dvcodec.tables.iceberg.rewrite_deletes import upgrade
 from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids

@@ -26,10 +26,10 @@ from dvcodec.core.errors import (
 from dvcodec.io import Storage
 from dvcodec.puffin import PuffinWriter, rewrite_paths
 from dvcodec.tables import DeletionVector, Folder
+from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.vectors import check_vectors
-from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.snapshots.findings import Finding
 from samples.iceberg_table import VECTOR, altered, build_iceberg
 

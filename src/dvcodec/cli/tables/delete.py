@@ -31,8 +31,8 @@ from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.consequences import INSTEAD
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
-from dvcodec.tables.iceberg.compact_deletes import compact_deletes as compact
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade
+from dvcodec.tables.iceberg.rewrite_deletes import compact_deletes as compact
+from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes as upgrade
 from dvcodec.tables.model import POSITION_DELETES
 
 

@@ -37,7 +37,7 @@ from dvcodec.cli.zap.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.core.text import NOTHING, counted, number
 from dvcodec.zap import Locations, Segment, StoredValue, norm_values, number_value
-from dvcodec.zap.fields import ID
+from dvcodec.zap.footer import ID
 from dvcodec.zap.segment import choose_terms, find_stored
 from dvcodec.zap.vellum import Fst
 

@@ -20,9 +20,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.target import protocols
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes
-from dvcodec.tables.iceberg.latest import old_metadata
-from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.metadata import Change, changed, forgotten, metadata_bytes, old_metadata, read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.metadata.json_fields import JsonFields

@@ -39,12 +39,11 @@ from dvcodec.tables.deleting.run import (
     batch_properties,
     check_read_back,
 )
-from dvcodec.tables.iceberg.change import Change, number_of, properties_of
+from dvcodec.tables.iceberg.deletes import compression_of, new_rows
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
-from dvcodec.tables.iceberg.metadata import MAIN, read_members
+from dvcodec.tables.iceberg.metadata import MAIN, Change, number_of, properties_of, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
-from dvcodec.tables.iceberg.position_delete_files import compression_of, new_rows
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
 from dvcodec.tables.iceberg.table import IcebergTable, Place, table_of

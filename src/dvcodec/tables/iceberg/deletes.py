@@ -6,11 +6,14 @@ Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string
 Equality deletes. Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if it
 equals a row of the delete file in the columns ``equality_ids`` (null equals null), and its data file is older. Deletes
 of an unpartitioned spec apply to all data files, others to those of their partition.
+
+What a table's properties say of new files of position deletes is here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
@@ -28,14 +31,13 @@ from dvcodec.io import Storage
 from dvcodec.io.workers import open_orc
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
-from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.rows import NameMapping, read_rows
-from dvcodec.tables.iceberg.schema import read_column
+from dvcodec.tables.iceberg.schema import identity_values, read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.model import DataFile, FileDelete, PhysicalRows
 from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 
@@ -329,3 +331,52 @@ def _codes(array: pa.Array, values: pa.Array) -> NDArray[np.int64]:
     """Return the index of each value in others, -1 if it is missing; null is a value like any other."""
     found: NDArray[np.int64] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
     return found.astype(np.int64)
+
+
+_FORMAT = ("write.delete.format.default", "write.format.default")
+_GRANULARITY = "write.delete.granularity"
+_COMPRESSION = ("write.delete.parquet.compression-codec", "write.parquet.compression-codec")
+_CODECS = {"uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "brotli": "brotli", "zstd": "zstd", "lz4": "lz4"}
+
+
+def compression_of(properties: Mapping[str, str], source: str) -> str:
+    """Return the codec that a table's properties set for Parquet files of deletes.
+
+    Args:
+        properties: of the table.
+        source: its metadata file, for errors.
+
+    Raises:
+        Unsupported: its deletes are to be written in another format than Parquet, or an unknown codec.
+    """
+    name = next((name for name in _FORMAT if name in properties), _FORMAT[0])
+    if properties.get(name, "parquet").lower() != "parquet":
+        expected = "parquet, for position deletes"
+        raise Unsupported(f"property {name}", source=source, expected=expected, actual=properties[name])
+    codec = next((properties[name] for name in _COMPRESSION if name in properties), "zstd").lower()
+    if codec not in _CODECS:
+        raise Unsupported("compression of Parquet", source=source, expected=", ".join(_CODECS), actual=codec)
+    return _CODECS[codec]
+
+
+def new_rows(deletes: Sequence[FileDelete], properties: Mapping[str, str], source: str) -> list[dict[str, RowSet]]:
+    """Return the rows of each file to write; rows that are deleted already are not deleted again.
+
+    There is a file for each data file, or for each partition, as the property ``write.delete.granularity`` says.
+
+    Args:
+        deletes: one for each data file.
+        properties: of the table.
+        source: its metadata file, for errors.
+
+    Raises:
+        UsageError: the property has another value.
+    """
+    granularity = properties.get(_GRANULARITY, "file").lower()
+    if granularity not in ("file", "partition"):
+        raise UsageError(f"{source}: property {_GRANULARITY} is {granularity}: expected file or partition")
+    files: dict[Hashable, dict[str, RowSet]] = defaultdict(dict)
+    for one in deletes:
+        path = one.data_file.path
+        files[path if granularity == "file" else one.data_file.partition_key][path] = one.rows - one.before
+    return list(files.values())

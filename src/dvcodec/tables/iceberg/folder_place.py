@@ -24,9 +24,19 @@ from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
 from dvcodec.io import open_sink
 from dvcodec.io.target import join, local_path, split
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
-from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, old_metadata, version_of
-from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.metadata import (
+    HADOOP_NAME,
+    METADATA,
+    VERSION_HINT,
+    Change,
+    changed,
+    forgotten,
+    metadata_bytes,
+    old_metadata,
+    properties_of,
+    read_members,
+    version_of,
+)
 from dvcodec.tables.iceberg.table import IcebergTable, Place, open_newest
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.table import Table

@@ -31,7 +31,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.io.target import file_key
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
-from dvcodec.tables.iceberg.partitions import Partition
+from dvcodec.tables.iceberg.schema import Partition
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
 

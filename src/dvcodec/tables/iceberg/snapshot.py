@@ -9,14 +9,12 @@ from functools import cached_property, partial
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes
-from dvcodec.tables.iceberg.manifests import ManifestEntry
+from dvcodec.tables.iceberg.manifests import ColumnStatistics, ManifestEntry, bounds_of, read_statistics
 from dvcodec.tables.iceberg.metadata import TableMetadata
-from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
+from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, identity_values, stored_ids
 from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields

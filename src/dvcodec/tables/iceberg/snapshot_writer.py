@@ -24,8 +24,6 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.vector import DvLocation
 from dvcodec.iceberg import PositionDeleteFile
 from dvcodec.io import open_sink
-from dvcodec.tables.iceberg.change import Change, number_of, properties_of
-from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifests import (
     ADDED,
     DATA,
@@ -37,6 +35,7 @@ from dvcodec.tables.iceberg.manifests import (
     PUFFIN,
     ManifestEntry,
 )
+from dvcodec.tables.iceberg.metadata import METADATA, Change, number_of, properties_of
 from dvcodec.tables.iceberg.new_manifests import (
     UNPARTITIONED,
     Carried,

@@ -16,19 +16,22 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import check_reach, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.latest import (
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.metadata import (
+    MAIN,
     METADATA,
     VERSION_HINT,
+    Change,
+    SnapshotRecord,
+    TableMetadata,
     check_newest,
     find_metadata,
     older_metadata,
+    read_metadata,
     some_of,
     without_version,
 )
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
-from dvcodec.tables.iceberg.metadata import MAIN, SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.cache import Cache

@@ -25,7 +25,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.io.target import file_key, is_outside
-from dvcodec.tables.metadata.file_names import PathMatcher
+from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
 from dvcodec.tables.table import Snapshot, Table

@@ -1,7 +1,12 @@
-"""Turns position deletes of version 2 and equality deletes into deletion vectors: one commit, and the same live rows.
+"""Replaces the deletes of a table by others in one commit, with the same live rows.
 
-Readers that know only deletion vectors, or only position deletes, read the table afterwards. The snapshot's operation
-is ``replace``, as of a compaction: no row is deleted that was not before.
+The snapshot's operation is ``replace``, as of a compaction: no row is deleted that was not before. Data files stay.
+
+`compact_deletes`: streams leave many small files of position deletes, each of which a scan has to open. Those of a
+table of version 2 are merged into few; equality deletes stay, as with Iceberg Java's ``rewrite_position_delete_files``.
+
+`upgrade_deletes`: position deletes of version 2 and equality deletes become deletion vectors. Readers that know only
+deletion vectors, or only position deletes, read the table afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +19,10 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import retried
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
+from dvcodec.tables.iceberg.deletes import new_rows
 from dvcodec.tables.iceberg.manifests import ManifestEntry
+from dvcodec.tables.iceberg.metadata import properties_of, read_members
+from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
@@ -22,6 +30,95 @@ from dvcodec.tables.model import POSITION_DELETES, FileDelete
 from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedDeletes:
+    """The result of `compact_deletes`.
+
+    Attributes:
+        snapshot: id of the new snapshot; that of the base if nothing was committed.
+        committed: False if there are as few files as there can be, or for a dry run.
+        before: files of position deletes that were merged, or would be.
+        after: files that they were merged into.
+        rows: positions in these.
+    """
+
+    snapshot: int
+    committed: bool = False
+    before: int = 0
+    after: int = 0
+    rows: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def compact_deletes(table: Table, *, dry_run: bool = False, progress: Progress | None = None) -> CompactedDeletes:
+    """Merge all position deletes of an Iceberg table of format version 2, in one commit.
+
+    There is one file for each data file afterwards, or for each partition, as the table's property
+    ``write.delete.granularity`` says. The same rows are live. If another writer commits first, everything is read
+    again, as often as the table's properties ``commit.retry.*`` allow.
+
+    Args:
+        table: see `open_table`; its newest state counts.
+        dry_run: read the deletes only; nothing is written.
+        progress: called with how many data files have been searched for deletes, and of how many.
+
+    Raises:
+        UsageError: a table of another format or version, or one that must not be written to; the message says why.
+        Unsupported: it uses an unknown feature; the message names it.
+        DecodeError: a delete file is corrupt; nothing was committed.
+        CommitConflict: another writer committed first each time; nothing was committed.
+        CommitUnknown: it could not be found out whether the commit is in.
+        OSError: a file cannot be read or written; nothing was committed.
+    """
+    check_table(table)
+    check_progress(progress)
+    if not isinstance(table, IcebergTable):
+        raise UsageError(f"{table.location}: position deletes are Iceberg's, and this is a {table.kind.value} table")
+    with refreshed(table, dry_run):
+        writer = committer(table)
+        return retried(writer, lambda base: _compact(writer, base, dry_run, progress))
+
+
+def _compact(
+    writer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
+) -> CompactedDeletes:
+    source, version = base.metadata.source, base.metadata.format_version
+    if version >= VECTORS_VERSION:
+        raise UsageError(
+            f"{source}: format version {version}: dvcodec upgrade-deletes turns position deletes into vectors"
+        )
+    old = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
+    found = Deletes(base)
+    deletes = []
+    for done, file in enumerate(base.data_files, 1):
+        rows = RowSet().union(*(deleted.rows for _, deleted in found.found(file)))
+        if rows:
+            deletes.append(FileDelete(file, (), RowSet(), rows, whole=False))
+        if progress is not None:
+            progress(done, len(base.data_files))
+    properties = properties_of(read_members(source, base.table.folder.storage))
+    after = len(new_rows(deletes, properties, source))
+    planned = CompactedDeletes(base.info.id, False, len(old), after, sum(one.rows.cardinality for one in deletes))
+    if dry_run or after >= len(old):
+        return planned
+    with new_files(base.table.folder.storage) as files:
+        written = writer.write(base, deletes, files)
+        replacement = Replacement(
+            vectors={},
+            position_deletes=written.position_deletes,
+            removed=frozenset(),
+            gone=places(old),
+            manifests=frozenset(ManifestEntry.of(vector).manifest for vector in old),
+            operation="replace",
+        )
+        with committing(files):
+            snapshot = writer.replace(base, replacement, files)
+    return replace(planned, snapshot=snapshot, committed=True)
 
 
 @dataclass(frozen=True, slots=True)
