@@ -145,7 +145,6 @@ def read_records(
     known: Mapping[str, Any],
     what: str,
     *,
-    required: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Records:
     """Read a metadata file.
@@ -154,7 +153,6 @@ def read_records(
         source: the file.
         known: the known fields of a record, as an Avro schema.
         what: kind of the file, for errors.
-        required: see `differs`.
         limits: bounds on what the bytes may claim.
 
     Raises:
@@ -167,7 +165,7 @@ def read_records(
 
     def check(title: str, schema: Any) -> None:
         # Early releases of Paimon write the record as nullable.
-        problem = differs(schema, ["null", known], required=required)
+        problem = differs(schema, ["null", known])
         if problem:
             raise cursor.error(Unsupported, f"{title} schema", at=0, expected=what, actual=problem)
 
@@ -823,8 +821,6 @@ SCHEMA: dict[str, Any] = {
     ],
 }
 """The schema for writing: Java's current one."""
-_OLDEST = 8
-"""Number of leading fields that every generation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -920,7 +916,7 @@ def read_index_manifest(
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        file = read_records(opened, SCHEMA, "Paimon's index manifest", required=_OLDEST, limits=limits)
+        file = read_records(opened, SCHEMA, "Paimon's index manifest", limits=limits)
         cursor = Cursor(b"", source=file.source)
         return [_entry(record, i, cursor) for i, record in enumerate(file.records)]
 

@@ -116,6 +116,14 @@ def test_two_vectors_for_one_file(duplicates: Literal["union", "last"], expected
     assert caught.value.offset == 4 + len(vector_for("a", [1, 2])[0]) + len(vector_for("b", [9])[0])
 
 
+def test_only_other_spellings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    data = file_of(vector_for("/t/a", [1]), vector_for("/t/a", [2]), vector_for("file:/t/a", [3]))
+    with caplog.at_level("INFO", "dvcodec"):
+        assert iceberg.read_deletion_vectors(data, duplicates="union") == {"/t/a": RowSet([1, 2, 3])}
+    (record,) = caplog.records
+    assert record.getMessage().endswith("spelled in two ways, the first is kept: '/t/a' for 'file:/t/a'")
+
+
 @each(
     ("blob", "kind", "what"),
     [

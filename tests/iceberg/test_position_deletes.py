@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.iceberg import read_position_deletes, vectors_from_arrow, write_position_deletes
+from dvcodec.io import Storage
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -206,3 +208,27 @@ def test_row_groups_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
     write_position_deletes(out := io.BytesIO(), {"a": RowSet(range(1 << 17)), "b": RowSet(range(5))})
     metadata = pq.ParquetFile(out).metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1 << 16, 1 << 16, 5]
+
+
+def test_a_file_that_a_commit_writes_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location, rows = str(tmp_path / "d.parquet"), {"a": RowSet([3, 70_000])}
+    made = iceberg.write_file("s3://lake/d.parquet", location, rows, "zstd", Storage())
+    assert (made.data_files, made.entry["content"], made.entry["record_count"]) == (("a",), 1, 2)
+    assert (made.entry["file_path"], made.entry["referenced_data_file"]) == ("s3://lake/d.parquet", "a")
+    schema = json.loads(pq.read_schema(location).metadata[b"iceberg.schema"])
+    assert (schema["type"], schema["schema-id"], [field["id"] for field in schema["fields"]]) == (
+        "struct",
+        0,
+        [2147483546, 2147483545],
+    )
+    write = iceberg.write_position_deletes
+    monkeypatch.setattr(
+        iceberg, "write_position_deletes", lambda path, _, **more: write(path, {"a": RowSet([4])}, **more)
+    )
+    with pytest.raises(NotCanonical, match=r"d\.parquet: position deletes as read back: expected the rows that were"):
+        iceberg.write_file("s3://lake/d.parquet", location, rows, "zstd", Storage())
+
+
+def test_what_is_no_batch() -> None:
+    with pytest.raises(UsageError, match="an iterable of RecordBatches, and one of them is int"):
+        vectors_from_arrow([5])  # type: ignore[list-item]

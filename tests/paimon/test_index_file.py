@@ -27,7 +27,7 @@ from dvcodec import (
     sniff,
 )
 from dvcodec.core.vector import StoredFrame
-from dvcodec.paimon import DeletionVectorMeta
+from dvcodec.paimon import DeletionVectorMeta, IndexFile
 from samples.bitmaps import framed
 from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, PYPAIMON_FILES, metas_of
 
@@ -154,6 +154,17 @@ def test_metadata_is_held_against_the_types_of_the_manifest(name: str, above: bo
     for value in (top, 2**70) if above else (-1, -(2**31)):
         with pytest.raises(UsageError, match=f"vector of 'a': {name} {value} is not between 0 and {top - 1}"):
             DeletionVectorMeta("a", **{**values, name: value})
+    with pytest.raises(UsageError, match=f"{name} must be an int"):
+        DeletionVectorMeta("a", **{**values, name: 1.0})  # type: ignore[arg-type]
+
+
+def test_arguments_that_are_missing() -> None:
+    with pytest.raises(UsageError, match="written must not be empty"):
+        IndexFile.of([])
+    with pytest.raises(UsageError, match="vector of 'a': the index file is missing"):
+        paimon.load(DeletionVectorMeta("a", 1, 24, 3))
+    with pytest.raises(UsageError, match="folder must not be empty"):
+        paimon.write_index_files("", {})
 
 
 # ---------------------------------------------------------------------- one vector by its metadata

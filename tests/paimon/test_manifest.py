@@ -345,6 +345,8 @@ def test_null_among_the_ranges_is_refused() -> None:
         read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), None])))
     assert (caught.value.what, caught.value.actual) == ("_DELETIONS_VECTORS_RANGES of entry 0", "a null")
     assert caught.value.offset == 0
+    with pytest.raises(NotCanonical, match=r"at byte 0: _DELETIONS_VECTORS_RANGES of entry 0: .*offset -1 is not"):
+        read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(f1=-1)])))
 
 
 def test_two_vectors_for_a_data_file_are_refused() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from battery import check_truncations, outcome
 from cases import each
-from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Unsupported
+from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
 from dvcodec.io import open_source
 from dvcodec.paimon import FILE_FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
@@ -75,7 +78,7 @@ def test_times_stay_numbers(form: str) -> None:
 def test_an_avro_root_may_be_nullable_but_not_a_record() -> None:
     root = ["null", KNOWN]
     assert decoded(avro.encode(root, RECORDS)) == RECORDS
-    with pytest.raises(NotCanonical, match="Avro record: expected a record, found null"):
+    with pytest.raises(NotCanonical, match="at byte 0: Avro record: expected a record, found null"):
         decoded(avro.encode(root, [None]))  # type: ignore[list-item]
 
 
@@ -94,7 +97,7 @@ _SIZE = pa.struct([pa.field("size", pa.int64())])
 @each(
     ("change", "record", "kind", "message"),
     [
-        (_without("name"), {}, Unsupported, "schema: expected a test, found no field name"),
+        (_without("name"), {}, Unsupported, "found no field name"),
         (_as("name", pa.int64()), {"name": 5}, Unsupported, "field name: 'long' in place of string"),
         (_as("texts", pa.string()), {"texts": "x"}, Unsupported, "field texts: 'string' in place of a array"),
         (_as("_KIND", pa.timestamp("ms")), {"_KIND": 5}, Unsupported, "field _KIND: .*in place of int"),
@@ -110,7 +113,8 @@ def test_other_fields_and_nulls_are_refused(
     form: str, change: Callable[[Any], Any], record: dict[str, Any], kind: type[DecodeError], message: str
 ) -> None:
     data = encoded(form, [RECORD | record], change(arrow_schema(KNOWN)))
-    with pytest.raises(kind, match=f"at byte 0: .*{message}"):
+    what = f"{'ORC' if form == 'orc' else 'Parquet'} schema: .*" if kind is Unsupported else ""
+    with pytest.raises(kind, match=f"at byte 0: {what}{message}"):
         decoded(data)
 
 
@@ -138,7 +142,27 @@ def test_damage_ends_in_a_value_or_a_decode_error(form: str) -> None:
 def test_limits_hold_after_decompression(form: str) -> None:
     data = encoded(form, [RECORD | {"texts": ["y" * 1000] * 50}] * 100)
     assert len(data) < 100_000
-    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+    with pytest.raises(LimitExceeded, match=r"at byte 0: Limits\.max_metadata_bytes"):
         decoded(data, limits=Limits(max_metadata_bytes=1_000_000))
-    with pytest.raises(LimitExceeded, match="max_records"):
-        decoded(encoded(form, [RECORD] * 50_000), limits=Limits(max_records=49_999))
+    data = encoded(form, [RECORD] * 50_000)
+    assert len(decoded(data, limits=Limits(max_records=50_000))) == 50_000
+    with pytest.raises(LimitExceeded, match=r"at byte 0: Limits\.max_records"):
+        decoded(data, limits=Limits(max_records=49_999))
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_what_is_wrong_is_said_in_one_line(form: str, tmp_path: Path) -> None:
+    """Text that is not UTF-8 and a record that does not fit; of a damaged file, which one it is."""
+    schema = arrow_schema(KNOWN)
+    text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"], pa.binary()).buffers())
+    arrays = [text if field.name == "name" else pa.array([RECORD[field.name]], field.type) for field in schema]
+    path = tmp_path / "x"
+    (orc if form == "orc" else pq).write_table(pa.Table.from_arrays(arrays, schema=schema), path)
+    with pytest.raises(NotCanonical, match=r"at byte 0: record: expected readable values, found \S"):
+        decoded(path.read_bytes())
+    with pytest.raises(UsageError, match=rf"^a record does not fit the schema of the {form} file: \S.*$"):
+        encoded(form, [RECORD | {"name": 5}])
+    path.write_bytes(path.read_bytes()[:-20] + bytes(12) + path.read_bytes()[-8:])
+    with pytest.raises(DecodeError) as caught, open_source(path) as source:
+        list(read_records(source, KNOWN, "a test").records)
+    assert caught.value.source == str(path)

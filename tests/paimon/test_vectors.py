@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from battery import check_all
 from cases import each
 from dvcodec import (
+    BadMagic,
     RowSet,
     UsageError,
     decode_at,
@@ -72,3 +73,12 @@ def test_round_trip(positions: list[int], bits: Literal[32, 64], run_optimize: b
         paimon.decode(paimon.encode(rows, layout=f"bitmap{bits}", run_optimize=run_optimize), cardinality=len(rows))
         == rows
     )
+
+
+def test_errors_are_placed_from_the_start_of_the_frame() -> None:
+    frame = paimon.encode(SETS["array"])
+    other = frame[:4] + bytes(4) + frame[8:]
+    for options, offset in (({}, 4), ({"base": 100}, 104)):
+        with pytest.raises(BadMagic) as caught:
+            paimon.decode(other, verify_checksum=False, **options)
+        assert caught.value.offset == offset

@@ -112,7 +112,7 @@ _NUMBERS = ("int", "long")
 _PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
 
 
-def differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
+def differs(found: Any, known: Any) -> str | None:
     """Describe the first difference between a type and the known one; None if there is none.
 
     Numbers may be int or long, nullable types may be found without null, and fields may be in any order. Unknown fields
@@ -121,7 +121,6 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
     Args:
         found: the type in the file.
         known: a record of primitives, records and arrays; fields with a default may be missing.
-        required: number of leading fields of the outermost record that are required.
     """
     found, nullable = unwrapped(found)
     known, may_be_null = unwrapped(known)
@@ -140,9 +139,9 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
     if len(set(fields)) < len(found["fields"]):
         return "fields without names, or two of one name"
     types = dict(fields)
-    for i, entry in enumerate(known["fields"]):
+    for entry in known["fields"]:
         if entry["name"] not in types:
-            if "default" in entry or (required is not None and i >= required):
+            if "default" in entry:
                 continue
             return f"no field {entry['name']}"
         problem = differs(types.pop(entry["name"]), entry["type"])
