@@ -310,8 +310,26 @@ def test_a_flipped_bit_is_corrected_in_its_file(puffin: Path, tmp_path: Path) ->
         "offset": 4,
         "data_file": A,
         "correction": "one flipped bit (byte 30, bit 3)",
+        "doubt": 8 * len(iceberg.encode(VECTORS[A])) / 2**32,
         "rows": len(VECTORS[A]),
     }
+
+
+def test_a_part_of_a_file_is_corrected_in_the_whole(tmp_path: Path) -> None:
+    """A damaged length hides the vectors of a file of frames; the log has their places."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    first, _ = delta.write_deletion_vectors(whole, VECTORS)
+    damaged = flipped(whole, first.offset + 2, 3, to=tmp_path / "damaged")
+    assert run("correct", damaged, "-o", out).code == 2
+    part = f"{damaged}@{first.offset}:{first.size}"
+    (finding,) = (line for line in run("verify", part).out.splitlines() if "explains" in line)
+    assert "one flipped bit (byte 3, bit 3) explains it" in finding
+    assert run("correct", part, "-o", out, "--cardinality", str(first.cardinality + 1)).code == 2
+    assert not out.exists()
+    result = run("correct", part, "-o", out, "--cardinality", str(first.cardinality))
+    assert result.out == f"vector at byte 1: one flipped bit (byte 3, bit 3)\nwrote {out}\n"
+    assert out.read_bytes() == whole.read_bytes()
+    assert "choose it by path@offset" in run("correct", whole, "-o", out, "--cardinality", "1").err
 
 
 def test_only_damage_is_written_anew(puffin: Path, tmp_path: Path) -> None:

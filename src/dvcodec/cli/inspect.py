@@ -347,12 +347,13 @@ def verify(
 def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report:
     try:
         with open_source_of(target) as source:
+            base = source.base if isinstance(source, Part) else 0
             report = verify_source(
-                source, cardinality=cardinality, row_count=rows, data_file=data_file, limits=storage().limits
+                source, cardinality=cardinality, row_count=rows, data_file=data_file, limits=storage().limits, base=base
             )
     except DecodeError as err:  # the part is not within the file
         return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))
-    return _moved(report, source.base) if isinstance(source, Part) else report
+    return _moved(report, base) if base else report
 
 
 def _superseded(tour: Tour, target: Target, refs: tuple[VectorRef, ...]) -> dict[str, int | None]:

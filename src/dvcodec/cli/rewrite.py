@@ -228,45 +228,64 @@ def rewrite_paths(
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
 
 
-def correct(target: Name, output: Output, as_json: Json = False) -> None:
-    """Correct small damage in vectors, where checksums leave one answer, and write the file anew.
+def correct(
+    target: Name,
+    output: Output,
+    cardinality: Annotated[
+        int | None,
+        typer.Option("--cardinality", min=0, help="Rows according to the log or manifest, for one vector."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Correct small damage in vectors, where checksums leave one answer, and write the whole file anew.
 
     One flipped bit, two adjacent ones or one wrong byte of each vector. Other damage is an error: nothing is written.
+    Where a length in a file of Delta or Paimon is damaged, its vectors are only found by path@offset:size.
     """
-    corrected: list[dict[str, object]] = []
-    with open_source_of(only(target)) as source:
+    limits = storage().limits
+    corrected = []
+    only(target)
+    for whole in opened([target], "correcting"):
+        source, vectors = whole.source, whole.container.vectors
+        if cardinality is not None and len(vectors) != 1:
+            raise UsageError(
+                f"--cardinality is of one vector, and {source.name} has {len(vectors)}: choose it by path@offset"
+            )
         data = bytearray(source.read(0, source.size))
-        for ref in sniff_source(source, limits=storage().limits).vectors:
+        for ref in vectors:
             if ref.kind not in ALLOWED:
                 raise UsageError(f"{source.name}: bare bitmaps have no checksum")
-            frame = read_frame(source, ref.offset, ref.size, storage().limits)
             found = correction.correct(
-                frame.view,
-                cardinality=ref.cardinality,
-                limits=storage().limits,
+                read_frame(source, ref.offset, ref.size, limits).view,
+                cardinality=ref.cardinality if cardinality is None else cardinality,
+                limits=limits,
                 source=source.name,
                 base=ref.offset,
             )
             data[ref.offset : ref.offset + ref.size] = found.data
             if found.changes:
-                corrected.append(
-                    {
-                        "offset": ref.offset,
-                        "data_file": ref.data_file,
-                        "correction": found.describe(ref.offset),
-                        "rows": found.rows.cardinality,
-                    }
-                )
+                corrected.append((ref, found))
     if corrected:
         with open_sink(sink_of(output), storage_options=storage()) as out:
             out.write(data)
     with messages_of(output):
         if as_json:
-            print_json(corrected)
+            print_json(
+                [
+                    {
+                        "offset": ref.offset,
+                        "data_file": ref.data_file,
+                        "correction": found.describe(ref.offset),
+                        "doubt": found.doubt,
+                        "rows": found.rows.cardinality,
+                    }
+                    for ref, found in corrected
+                ]
+            )
             return
-        for one in corrected:
-            name = one["data_file"] or f"at byte {one['offset']}"
-            print(f"vector {plain(str(name))}: {one['correction']}")
+        for ref, found in corrected:
+            name = f"at byte {ref.offset}" if ref.data_file is None else plain(ref.data_file)
+            print(f"vector {name}: {found.describe(ref.offset)}{found.caution}")
         print(f"wrote {plain(output)}" if corrected else "no damage: nothing written")
 
 

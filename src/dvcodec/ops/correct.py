@@ -10,11 +10,12 @@ What is certain, for the polynomial of these frames (each is computed anew in ``
   most one explanation by one bit.
 - Up to 91,639 bits (11,454 bytes without the length field), two flipped bits never look like one. Beyond, they may, and
   three may at any length.
-- A byte is wrong in 255 ways, so a random syndrome is explained by one of n bytes with a chance of about n / 2**24: 6 %
-  for a megabyte.
+- Other damage may have any syndrome. A wrong bit in n bytes explains it with a chance of n / 2**29, 0.2 % for a
+  megabyte; a wrong byte, which can be wrong in 255 ways, with one of about n / 2**24, 6 %.
 
 Every answer therefore has to be a vector of valid structure, with the cardinality that is known; if there are two, none
-is taken.
+is taken. Arrays with few values confirm every second wrong answer, so more than one bit is only corrected where the
+chance is at most 1 %.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ _BLOCK = 1 << 15
 """Bytes that are gone back over at once."""
 _PAIRS = (0x0180, 0x8001)
 """Two adjacent bits in two bytes, the first byte in the low half: bits numbered from either end."""
+_BITS, _OTHERS = 8, 249
+"""Errors of one bit for each byte of a frame, and of more: 247 in the byte, and two pairs with the next one."""
+_MOST_DOUBT = 0.01
+_WORTH_SAYING = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,14 @@ class Correction:
         data: the frame, valid.
         rows: what it deletes.
         changes: the bytes that were wrong, by offset; none if the frame was valid.
+        doubt: the chance that other damage, with a valid structure, is explained like this too, wrongly. It grows with
+            the frame, for a bit to 0.2 % at a megabyte.
     """
 
     data: bytes
     rows: RowSet
     changes: tuple[Change, ...]
+    doubt: float = 0.0
 
     def describe(self, base: int = 0) -> str:
         """Return what explains the damage: ``one flipped bit (byte 120, bit 3)``.
@@ -95,6 +103,13 @@ class Correction:
         what = "one flipped bit" if wrong == 1 else "two adjacent bits" if len(self.changes) == 2 else "one wrong byte"
         return f"{what} ({'; '.join(change.describe(base) for change in self.changes)})"
 
+    @property
+    def caution(self) -> str:
+        """What to add to the description if the doubt is above 0.1 %, else nothing."""
+        if self.doubt <= _WORTH_SAYING:
+            return ""
+        return f", but up to 1 in {round(1 / self.doubt)} cases of other damage would look like it"
+
 
 def correct(
     buf: BytesLike,
@@ -106,9 +121,10 @@ def correct(
 ) -> Correction:
     """Correct one flipped bit, two adjacent ones or one wrong byte of a framed vector.
 
-    Its checksum and structure have to leave a single answer; one flipped bit comes before two bits or a byte. The frame
-    may be that of any format; its length field, which no checksum covers, is compared with the size of `buf`. Bare
-    bitmaps have no checksum, and cannot be corrected.
+    Its checksum and structure have to leave a single answer; one flipped bit comes before two bits or a byte, which are
+    corrected in up to 168 KiB: beyond, too much other damage looks like them. The frame may be that of any format. Its
+    length field, which no checksum covers, is compared with the size of `buf`. Bare bitmaps have no checksum, and
+    cannot be corrected.
 
     Args:
         buf: exactly the frame.
@@ -118,8 +134,8 @@ def correct(
         base: byte offset of the frame in that file, for errors.
 
     Returns:
-        The corrected frame and what was wrong. More than one error in the bytes can still look like a single one: read
-        the rows back from an older snapshot or from another copy, if there is any.
+        The corrected frame and what was wrong. More than one error in the bytes can still look like a single one, see
+        `Correction.doubt`: read the rows back from an older snapshot or from another copy, if there is any.
 
     Raises:
         DecodeError: nothing of this kind explains the damage, or more than one answer does.
@@ -143,8 +159,9 @@ def correct(
         return Correction(bytes(view), rows, ())
     if len(view) < FRAME_OVERHEAD or len(view) > limits.max_vector_bytes:
         raise error
-    for group in _explanations(bytes(view)):
-        answers = [answer for changes in group if (answer := _answer(view, changes, cardinality, limits)) is not None]
+    for doubt, group in _explanations(bytes(view)):
+        found_valid = (_answer(view, changes, doubt, cardinality, limits) for changes in group)
+        answers = [answer for answer in found_valid if answer is not None]
         if len(answers) == 1:
             return answers[0]
         if answers:
@@ -155,7 +172,7 @@ def correct(
 
 
 def _answer(
-    view: memoryview, changes: tuple[Change, ...], cardinality: int | None, limits: Limits
+    view: memoryview, changes: tuple[Change, ...], doubt: float, cardinality: int | None, limits: Limits
 ) -> Correction | None:
     """Return the frame with these changes, if it is valid."""
     data = bytearray(view)
@@ -165,11 +182,11 @@ def _answer(
         rows = vector.read(Cursor(data), cardinality=cardinality, limits=limits).load()
     except DecodeError:
         return None
-    return Correction(bytes(data), rows, changes)
+    return Correction(bytes(data), rows, changes, doubt)
 
 
-def _explanations(data: bytes) -> Iterator[list[tuple[Change, ...]]]:
-    """Yield what may explain the damage: by one bit, then by more."""
+def _explanations(data: bytes) -> Iterator[tuple[float, list[tuple[Change, ...]]]]:
+    """Yield what may explain the damage, with the doubt in it: by one bit, then by more."""
     length = (len(data) - UNCOUNTED).to_bytes(LENGTH_BYTES, "big")
     wrong = [Change(i, data[i], length[i]) for i in range(LENGTH_BYTES) if data[i] != length[i]]
     body, stored = data[LENGTH_BYTES:-CRC_BYTES], int.from_bytes(data[-CRC_BYTES:], "big")
@@ -183,8 +200,10 @@ def _explanations(data: bytes) -> Iterator[list[tuple[Change, ...]]]:
         at = len(data) - CRC_BYTES
         found += [_changes(data, at, int.from_bytes(syndrome.to_bytes(CRC_BYTES, "big"), "little"))]
     found = [changes for changes in found if len(changes) == 1 or _adjacent(changes)]
-    yield [changes for changes in found if sum(len(change.bits) for change in changes) == 1]
-    yield [changes for changes in found if sum(len(change.bits) for change in changes) > 1]
+    by_chance = 0.0 if wrong else len(data) / 2**32  # no doubt in a length field before bytes whose checksum is right
+    yield by_chance * _BITS, [changes for changes in found if sum(len(change.bits) for change in changes) == 1]
+    if by_chance * _OTHERS <= _MOST_DOUBT:
+        yield by_chance * _OTHERS, [changes for changes in found if sum(len(change.bits) for change in changes) > 1]
 
 
 def _changes(data: bytes, at: int, error: int) -> tuple[Change, ...]:

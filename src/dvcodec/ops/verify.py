@@ -20,7 +20,7 @@ from dvcodec.iceberg import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.frames import read_frame
 from dvcodec.io.target import named_as
-from dvcodec.ops.correct import correct
+from dvcodec.ops.correct import Correction, correct
 from dvcodec.ops.read import Container, ContainerKind, VectorRef, ahead, read_vector, sniff_source, survey_vectors
 from dvcodec.zap.verify import verify_segment
 
@@ -78,8 +78,9 @@ def verify_source(
     row_count: int | None = None,
     data_file: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    base: int = 0,
 ) -> Report:
-    """`verify` for a source that is already open."""
+    """`verify` for a source that is already open; `base` is its offset in the file, for the places in messages."""
     try:
         container = sniff_source(source, limits=limits)
     except DecodeError as error:
@@ -98,7 +99,7 @@ def verify_source(
             found = {name: Check.passed(name, subject, ref.offset) for name in VECTOR_CHECKS[:4]}
             _verify_content(found, subject, ref.offset, checked.cardinality, checked.max, stated, row_count)
         else:
-            found = _verify_vector(source, subject, ref, stated, row_count, limits)
+            found = _verify_vector(source, subject, ref, stated, row_count, limits, base)
         checks += [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
     if container.kind is ContainerKind.ZAP:
         report = verify_segment(source, limits=limits)
@@ -122,17 +123,26 @@ def _verify_vector(
     stated: Stated,
     row_count: int | None,
     limits: Limits,
+    base: int,
 ) -> dict[str, Check]:
     """Check a single vector step by step; return the applicable checks by name."""
     found: dict[str, Check] = {}
+
+    def explained(check: Check) -> Check:
+        correction = _correction(source, ref, stated, row_count, limits)
+        if correction is None:
+            return check
+        explanation = f"{correction.describe(base + ref.offset)} explains it{correction.caution}"
+        return replace(check, message=f"{check.message}; {explanation}")
+
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
-        found["crc"] = _explained(Check.from_error("crc", subject, error), source, ref, limits)
+        found["crc"] = explained(Check.from_error("crc", subject, error))
         read, error = _read(source, ref, limits, verify_checksum=False)
     if error is not None:
         name = _name_of(error)
         check = Check.from_error(name, subject, error)
-        found[name] = _explained(check, source, ref, limits) if name == "length" else check
+        found[name] = explained(check) if name == "length" else check
     steps = VECTOR_CHECKS[3:4] if ref.kind in _BARE else VECTOR_CHECKS[:4]
     for name in steps:
         if name in found and name != "crc":
@@ -143,16 +153,20 @@ def _verify_vector(
     return found
 
 
-def _explained(check: Check, source: Source, ref: VectorRef, limits: Limits) -> Check:
-    """Return the check with what explains the damage, if `correct` finds it."""
-    if ref.kind in _BARE:
-        return check
+def _correction(
+    source: Source, ref: VectorRef, stated: Stated, row_count: int | None, limits: Limits
+) -> Correction | None:
+    """Return what explains the damage, if `correct` finds it, and it agrees with all that is known of the vector."""
+    known = {value for _, value in stated if value is not None}
+    if ref.kind in _BARE or len(known) > 1:
+        return None
     try:
         frame = read_frame(source, ref.offset, ref.size, limits)
-        found = correct(frame.view, cardinality=ref.cardinality, limits=limits)
+        found = correct(frame.view, cardinality=next(iter(known), None), limits=limits)
     except DecodeError:
-        return check
-    return replace(check, message=f"{check.message}; {found.describe(ref.offset)} explains it")
+        return None
+    highest = found.rows.max
+    return None if row_count is not None and highest is not None and highest >= row_count else found
 
 
 def _read(
