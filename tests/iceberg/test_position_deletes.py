@@ -231,4 +231,4 @@ def test_a_file_that_a_commit_writes_is_read_back(tmp_path: Path, monkeypatch: p
 
 def test_what_is_no_batch() -> None:
     with pytest.raises(UsageError, match="an iterable of RecordBatches, and one of them is int"):
-        vectors_from_arrow([5])  # type: ignore[list-item]
+        vectors_from_arrow([5])
