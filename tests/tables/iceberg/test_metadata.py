@@ -19,7 +19,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, read_up_to
 from dvcodec.io.store import ObjectChanged, Reason
 from dvcodec.tables import Folder
-from dvcodec.tables.iceberg import latest as latest_metadata
+from dvcodec.tables.iceberg import metadata as metadata_module
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, check_newest, find_metadata, read_metadata
 
 
@@ -227,7 +227,7 @@ def test_a_hint_that_is_replaced_while_it_is_read(times: int, tmp_path: Path, mo
     fill(tmp_path, ["v1.metadata.json", "v2.metadata.json"], "1")
     answers: list[BaseException | None] = [ObjectChanged("s3://b/t", "read", Reason.CHANGED, "")] * times
     read = Mock(wraps=read_up_to, side_effect=[*answers, DEFAULT])
-    monkeypatch.setattr(latest_metadata, "read_up_to", read)
+    monkeypatch.setattr(metadata_module, "read_up_to", read)
     with pytest.raises(ObjectChanged) if times == 10 else nullcontext():
         assert find_metadata(Folder(str(tmp_path))) == str(tmp_path / "metadata/v2.metadata.json")
     assert read.call_count == 10
