@@ -1,10 +1,16 @@
-"""How things look, piece by piece."""
+"""How things look, piece by piece: tables, bars, JSON, and text in any encoding."""
 
 from __future__ import annotations
 
+import gc
 import io
+import json
+import logging
 import sys
-from typing import Any
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from io import BytesIO, StringIO, TextIOWrapper
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,83 +20,17 @@ from rich.console import Console
 from rich.text import Text
 
 from cases import each
+from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.cli import render
-from dvcodec.cli.render import Table, density_strip, share_bar, track
-from dvcodec.core.text import bytes_text, counted, number, plain, share_text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),  # noqa: RUF001
-        (0, "0"),
-        (7, "7"),
-        (1234567, "1,234,567"),
-        (2**63 - 1, "9,223,372,036,854,775,807"),
-    ],
-)
-def test_number(value: int | None, text: str) -> None:
-    assert number(value) == text
-
-
-@each(
-    ("value", "text"),
-    [
-        (None, "–"),  # noqa: RUF001
-        (0, "0 B"),
-        (1, "1 B"),
-        (999, "999 B"),
-        (1000, "1000 B"),
-        (1023, "1023 B"),
-        (1024, "1 KiB"),
-        (1536, "1.5 KiB"),
-        (12_345, "12.1 KiB"),
-        (1_047_552, "1023 KiB"),
-        (2**20, "1 MiB"),
-        (2**20 * 1000, "1000 MiB"),
-        (2**30, "1 GiB"),
-        (5 * 2**40, "5120 GiB"),
-        (0.5, "0.5 B"),
-    ],
-)
-def test_bytes_text(value: float | None, text: str) -> None:
-    assert bytes_text(value) == text
-
-
-@each(
-    ("value", "text"),
-    [(None, "–"), (0.0, "0 %"), (1.0, "100 %"), (0.5, "50 %"), (1 / 3, "33.3 %"), (1e-9, "1e-07 %")],  # noqa: RUF001
-)
-def test_share_text(value: float | None, text: str) -> None:
-    assert share_text(value) == text
+from dvcodec.cli.common import BARS, NONE_HERE, _logged, complain, speak_any_encoding
+from dvcodec.cli.render import Table, density_strip, print_json, share_bar, track
+from dvcodec.core.text import counted, number, plain
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "no files"), (1, "1 file"), (2, "2 files"), (12_345, "12,345 files")])
 def test_counted(count: int, text: str) -> None:
     assert counted(count, "file") == text
-
-
-@each(
-    ("text", "shown"),
-    [
-        ("s3://b/größe.parquet", "s3://b/größe.parquet"),
-        ("a b", "a b"),
-        ("a\nb", "a\\nb"),
-        ("\x1b[31m", "\\x1b[31m"),
-        ("\udcff", "\\udcff"),
-        ("\u202e", "\\u202e"),
-        ("a\\n", "a\\n"),
-        ("", ""),
-    ],
-)
-def test_plain(text: str, shown: str) -> None:
-    assert plain(text) == shown
-
-
-@given(st.text())
-def test_plain_text_prints(text: str) -> None:
-    assert plain(text).isprintable()
 
 
 # ---------------------------------------------------------------------------------------------------- density strip
@@ -264,3 +204,156 @@ def test_track(
     assert seen == list(range(count))
     assert out.getvalue() == "x" * count, "the output stays the output"
     assert ("reading" in err.getvalue()) == bar
+
+
+# ------------------------------------------- jSON that the commands print: what the standard library's encoder prints
+
+
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
+    st.sampled_from(['},\n    {"', [], {}, ()]),
+)
+RECORDS = st.lists(st.dictionaries(st.text(max_size=3), SCALARS, max_size=3), max_size=6)
+VALUES = st.recursive(
+    SCALARS | RECORDS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+class Name(str):
+    __slots__ = ()
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    print_json(value)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_the_same_text_as_json(
+    at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "_AT_ONCE", at_once)
+    monkeypatch.setattr(render, "_MOST_INNER", 2 * at_once)
+
+    @given(VALUES)
+    def check(value: Any) -> None:
+        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+
+    check()
+
+
+def test_subclasses_are_printed_like_their_plain_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (
+        [Pair(1, [2])],
+        [Counter("aab")],
+        [Name("a"), 1],
+        {"a": Name("b")},
+        [{"a": Pair(1, Counter("a"))}, {"b": OrderedDict(a=1)}],
+    ):
+        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+
+
+def test_collections_stop_for_encoding_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    enabled = [gc.isenabled()]
+
+    def values() -> Iterator[int]:
+        enabled.append(gc.isenabled())
+        yield 1
+
+    printed({"all": values()}, capsys)
+    assert [*enabled, gc.isenabled()] == [True, True, True]
+
+
+def test_bytes_are_printed_as_hex(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (b"\1\xff", [b"\1\xff"], [{"a": b"\1\xff"}] * 2, [[], b"\1\xff"]):
+        assert '"01ff"' in printed(value, capsys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 2500])
+def test_an_iterator_is_an_array(count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    values = [{"a": i, "b": [i] * (i % 2)} for i in range(count)]
+    assert printed({"all": iter(values)}, capsys) == json.dumps({"all": values}, indent=2) + "\n"
+
+
+# ------ standard output in any encoding, problems on one line of standard error, and what of the log is written there
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        ("so it is", "so it is"),
+        (ValueError("two\nlines"), "two\\nlines"),
+        (FileNotFoundError(2, "No such file or directory", "a\nb"), "a\\nb: No such file or directory"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("s3://b/x: no credentials"), "s3://b/x: no credentials"),
+    ],
+)
+def test_complain(problem: Exception | str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    complain(problem)
+    assert capsys.readouterr() == ("", f"dvcodec: {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "written"),
+    [
+        (BARS + NONE_HERE, "ascii", b"12345678."),
+        ("gr\xfcn \u2713", "ascii", rb"gr\xfcn \u2713"),
+        ("gr\xfcn \u2713", "latin-1", b"gr\xfcn \\u2713"),
+        (BARS, "utf-8", BARS.encode()),
+    ],
+)
+def test_streams_of_any_encoding(text: str, encoding: str, written: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(raw, encoding))
+    speak_any_encoding()
+    print(text, end="", flush=True)
+    assert raw.getvalue() == written
+
+
+def test_other_errors_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is no file is written as it is; bytes that are no text are no character to replace."""
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    speak_any_encoding()
+    with pytest.raises(UnicodeDecodeError, match="invalid start byte"):
+        b"\xff".decode("utf-8", "dvcodec")
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(0, ["zero"]), (1, ["zero", "one"]), (2, ["zero", "one", "two"])])
+def test_levels_of_the_log(verbose: int, shown: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("dvcodec")
+    level = logger.level
+    with _logged(verbose):
+        logger.warning("zero")
+        logger.info("one")
+        logger.debug("two")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "object stores" not in line] == [f"dvcodec: {word}" for word in shown]
+    assert len(lines) == len(shown) + (verbose > 0), "and the requests, at the end"
+    assert (logger.level, logger.handlers) == (level, [])
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_record_of_the_log_is_one_line_of_plain_text(verbose: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with _logged(verbose):
+        logging.getLogger("dvcodec.tables").warning("%s: ignored", "x\x1b[31m\nok  b")
+    assert capsys.readouterr().err.splitlines()[0] == r"dvcodec: x\x1b[31m\nok  b: ignored"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("aws_secret_access_key:hidden", "aws_secret_access_key"), ("=hidden", "=..")]
+)
+def test_a_storage_option_that_is_refused_is_not_shown(given: str, shown: str) -> None:
+    refused = run("verify", "vectors.puffin", "--storage-option", given)
+    assert refused.code == 2
+    assert f"--storage-option {shown}: expected KEY=VALUE" in refused.err
+    assert "hidden" not in refused.err

@@ -1,7 +1,8 @@
-"""audit, table, log, report, export-live: on a small Delta table, and with what is wrong with it."""
+"""audit, table, log, report, export-live, convert-table, delete: on a small Delta table, and on one that is damaged."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_runner import flipped, run
+from dvcodec import UsageError, iceberg, paimon
 from dvcodec.cli.tables.shared import moment, snapshot_text
 from dvcodec.core.text import NOTHING
-from dvcodec.tables import SnapshotInfo, TableKind
+from dvcodec.tables import SnapshotInfo, TableKind, delete, open_table
+from dvcodec.tables.convert import ENTRIES
 from samples import delta_log
-from samples.delta_log import FIRST, NEW, ROWS, SECOND
+from samples.delta_log import FIRST, NEW, ROWS, SECOND, restored_table
 
 
 @pytest.fixture
@@ -278,3 +281,120 @@ def test_the_commands_load_without_what_reads_tables() -> None:
 def test_snapshot_text() -> None:
     assert snapshot_text(TableKind.LANCE, SnapshotInfo(3)) == "Lance dataset, snapshot 3"
     assert moment(SnapshotInfo(3, 1 << 80)) is None
+
+
+# ---------------------------------------------------- convert-table: what it writes and tells, of a small Delta table
+
+
+def test_vectors_stay_in_place_for_iceberg(lake: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("convert-table", lake, "--to", "iceberg", "-o", out)
+    assert (result.code, result.err) == (0, "")
+    title, row, *rest = result.out.splitlines()
+    assert title.split() == ["data", "file", "how", "in", "offset", "size", "rows"]
+    assert row.split()[:4] == [str(lake / "a.parquet"), "in-place", NEW, "1"]
+    assert rest == ["snapshot 2: 1 vector, 68 deleted rows, 1 in-place", f"wrote {out / ENTRIES}"]
+    (line,) = (out / ENTRIES).read_text().splitlines()
+    assert json.loads(line)["manifest_entry"]["file_path"] == str(lake / NEW)
+
+
+def test_copy_of_an_older_version(lake: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("convert-table", lake, "--to", "iceberg", "-o", out, "--copy", "--snapshot", "1", "--json")
+    assert result.json == {
+        "to": "iceberg",
+        "snapshot": 1,
+        "vectors": 1,
+        "rows": FIRST.cardinality,
+        "in_place": 0,
+        "copied": 1,
+        "encoded": 0,
+        "empty": 0,
+        "files": [str(path) for path in out.glob("*.puffin")],
+        "entries": str(out / ENTRIES),
+    }
+    (puffin,) = result.json["files"]
+    assert iceberg.read_deletion_vectors(puffin) == {str(lake / "a.parquet"): FIRST}
+
+
+def test_index_files(lake: Path, tmp_path: Path) -> None:
+    result = run("convert-table", lake, "--to", "paimon32", "-o", tmp_path / "out", "--limit", "0")
+    first, written, entries = result.out.splitlines()[1:]
+    assert first == "snapshot 2: 1 vector, 68 deleted rows, 1 encoded"
+    assert entries == f"wrote {tmp_path / 'out' / ENTRIES}"
+    assert list(paimon.load_frames(written.removeprefix("wrote ")).values()) == [SECOND]
+    assert result.out.startswith("... 1 more vector\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64; did you mean 'iceberg'?"),
+        (["--to", "delta"], "Delta's already"),
+        (["--to", "paimon64", "--in-place"], "cannot be referenced in place"),
+        (["--to", "iceberg", "--kind", "paimon"], "there is no schema"),
+        (["--to", "iceberg", "--snapshot", "9"], "9"),
+    ],
+)
+def test_wrong_use(lake: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run("convert-table", lake, "-o", tmp_path / "out", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.complaint
+    assert not (tmp_path / "out").exists()
+
+
+# --------------------------------- the command delete: what it prints, and what it refuses before the table is opened
+
+
+def test_a_dry_run_prints_what_a_delete_then_does(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    folder = restored_table(tmp_path / "orders")
+    asked = ("delete", folder, "--where", "id < 3 OR id >= 128")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    planned = run(*asked, "--dry-run", "--json").json
+    shown = run(*asked, "--dry-run").out.splitlines()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert sorted(line.split() for line in shown[1:3]) == [
+        ["a.parquet", "2", "68", "128", "vector", "replaced"],
+        ["b.parquet", "128", "0", "128", "removed"],
+    ]
+    assert shown[3].startswith("dry run: 130 rows of 2 data files would be deleted")
+    done = run(*asked, "--json").json
+    assert planned == done | {"committed": False, "snapshot": 2, "bytes_written": 0}
+    assert (done["committed"], done["snapshot"], done["rows"], done["retries"]) == (True, 3, 130, 0)
+    again = run(*asked)
+    assert (again.code, again.out.splitlines()[-1].partition(" (")[0]) == (
+        0,
+        "no live row matches: nothing was committed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ((), "expected one of --where, --keys and --positions, found none"),
+        (
+            ("--where", "id = 1", "--keys", "k"),
+            "expected one of --where, --keys and --positions, found --where and --keys",
+        ),
+        (("--keys", "k"), "--keys and --on go together: --on names the columns of the key"),
+        (("--where", "id = 1", "--on", "id"), "--keys and --on go together: --on names the columns of the key"),
+    ],
+)
+def test_options_are_checked_first(options: tuple[str, ...], complaint: str) -> None:
+    refused = run("delete", "nowhere", *options)
+    assert (refused.code, refused.complaint) == (2, complaint)
+
+
+def test_another_isolation_is_not_taken_for_the_default(tmp_path: Path) -> None:
+    folder = restored_table(tmp_path / "orders")
+    refused = run("delete", folder, "--where", "id = 1", "--isolation", "serialisable")
+    assert (refused.code, refused.complaint) == (2, "isolation must be snapshot or serializable, not 'serialisable'")
+    with pytest.raises(UsageError, match=r"^isolation must be snapshot or serializable"):
+        delete(open_table(folder), "id = 1", isolation="none")  # type: ignore[arg-type]
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    folder = restored_table(tmp_path / "orders")
+    assert run("delete", folder, "--where", "idd = 1").complaint == f"{folder} has no column 'idd': it has id"

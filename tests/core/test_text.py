@@ -1,4 +1,4 @@
-"""Numbers and names for people; what the command line shows of them is in cli/test_render.py."""
+"""Numbers and names for people."""
 
 from __future__ import annotations
 
