@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, dialects, iceberg, lance, mumbling, paimon, puffin, zap
+    from dvcodec import arrow, delta, dialects, formats, iceberg, lance, mumbling, paimon, puffin, zap
     from dvcodec import io as io
     from dvcodec import report as report
     from dvcodec import spark as spark
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from dvcodec.core.report import Check, Report, Status
     from dvcodec.core.rowset import RowSet
     from dvcodec.core.vector import DvLocation, Magic, StoredFrame
+    from dvcodec.formats import Container, ContainerKind, Format, VectorRef
     from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.convert import ConvertTarget, Diff, VectorStats, convert, describe, diff, merge, read_rows
     from dvcodec.ops.correct import Change, Correction, correct
-    from dvcodec.ops.read import Container, ContainerKind, VectorRef, decode, decode_at, sniff
+    from dvcodec.ops.read import decode, decode_at, sniff
     from dvcodec.ops.verify import verify
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Diff",
     "DvLocation",
     "DvcodecError",
+    "Format",
     "LimitExceeded",
     "Limits",
     "Magic",
@@ -94,6 +96,7 @@ __all__ = [
     "describe",
     "dialects",
     "diff",
+    "formats",
     "iceberg",
     "lance",
     "merge",
@@ -109,7 +112,7 @@ __all__ = [
 # Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
 # all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
 _MODULES = (
-    *("arrow", "delta", "dialects", "iceberg", "io", "lance", "mumbling"),
+    *("arrow", "delta", "dialects", "formats", "iceberg", "io", "lance", "mumbling"),
     *("paimon", "puffin", "report", "spark", "tables", "zap"),
 )
 _HOMES = {
@@ -137,7 +140,8 @@ _HOMES = {
     "ops.convert": ("ConvertTarget", "Diff", "VectorStats", "convert", "describe", "diff", "merge", "read_rows"),
     "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
     "ops.correct": ("Change", "Correction", "correct"),
-    "ops.read": ("Container", "ContainerKind", "VectorRef", "decode", "decode_at", "sniff"),
+    "formats": ("Container", "ContainerKind", "Format", "VectorRef"),
+    "ops.read": ("decode", "decode_at", "sniff"),
     "ops.verify": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,8 +13,8 @@ from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, TableFolders, Target, expand, only, open_source_of, open_target
+from dvcodec.formats import ContainerKind
 from dvcodec.io import open_source
-from dvcodec.ops.read import ContainerKind
 from samples import delta_log
 from samples.delta_log import NEW, OLD
 from samples.iceberg_table import VECTOR, Commit, build_iceberg

@@ -228,7 +228,7 @@ def test_names_have_to_fit(data_files: Sequence[str] | Mapping[int, str], match:
         run(SAMPLES["delta"].data, "iceberg", data_files=data_files)
 
 
-@pytest.mark.parametrize("to", ["", "puffin", "paimon", "ICEBERG", "roaring64"])
+@pytest.mark.parametrize("to", ["", "puffin", "paimon", "ICEBERG", "zap", None])
 def test_unknown_target_is_a_usage_error(to: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="iceberg, delta, paimon32, paimon64, blob"):
         convert(SAMPLES["blob"].data, to, tmp_path / "out")

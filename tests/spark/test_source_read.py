@@ -17,9 +17,10 @@ from pyspark.errors import PySparkException
 
 from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon
 from dvcodec.core.vector import Magic
+from dvcodec.formats import ContainerKind
 from dvcodec.io import open_source
 from dvcodec.ops.convert import GapKeys, portable_frame
-from dvcodec.ops.read import ALLOWED, ContainerKind, read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import ALLOWED, read_vector, refuse_segment, sniff_source
 from dvcodec.spark.columns import STORED_VECTORS
 from dvcodec.spark.sources import listing
 from dvcodec.spark.sources.options import ReadOptions

@@ -40,11 +40,12 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
+from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import is_url, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.io.target import named_as
+from dvcodec.ops.built_in import format_of
 from dvcodec.ops.convert import VectorStats, measure
-from dvcodec.ops.read import ContainerKind, VectorRef
 from dvcodec.ops.verify import verify_source
 from dvcodec.puffin import BlobMetadata
 from dvcodec.tables.folder import Folder
@@ -124,21 +125,11 @@ def _inspect_json(opened: Opened, vectors: list[_Seen], marks: list[dict[str, bo
 
 
 _OF_BLOB = [field.name for field in fields(BlobMetadata) if field.name != "unknown"]
-_KINDS = {
-    "puffin": "Puffin file",
-    "delta": "Delta or Paimon 64-bit vector file",
-    "paimon": "Paimon vector file",
-    "blob": "bare deletion vector",
-    "roaring64": "bare 64-bit roaring bitmap",
-    "roaring32": "bare 32-bit roaring bitmap, as in a Lance deletion file",
-    "mumbling": "Mumbling bitmap, as in manifests of Iceberg v4",
-    "lance-arrow": "Lance deletion file (Arrow)",
-}
 
 
 def _inspect_text(opened: Opened, vectors: list[_Seen]) -> None:
     container = opened.container
-    what = f"{_KINDS[container.kind.value]}, {bytes_text(container.size)}, {counted(len(vectors), 'vector')}"
+    what = f"{format_of(container.kind.value).title}, {bytes_text(container.size)}, {counted(len(vectors), 'vector')}"
     say((container.source, "bold"), f"  {what}")
     if container.footer is not None:
         for name, value in container.footer.properties.items():

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -119,36 +119,30 @@ def merge(
     targets: Names, output: Output, to: To = "iceberg", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
     """Merge vectors by data file into one new file."""
-    kind = _target(to)
+    conversion.check_target(to, f"--to {to}: not one of")
     vectors = _rows_of(targets, "merging")
     if data_files:
         if list(vectors) != [None] or len(data_files) != 1:
             raise UsageError("--data-file names the data file of vectors that name none: one file for all of them")
         vectors = {data_files[0]: vectors[None]}
-    if kind == "iceberg" and None in vectors:
+    if to == "iceberg" and None in vectors:
         parts = any(target.offset is not None for target in expand(targets))
         whole = f"{_WHOLE}, or " if parts else ""
         raise UsageError(f"a Puffin file names the data file of every vector: {whole}give --data-file")
-    _show_written(kind, conversion.write(kind, sink_of(output), vectors, storage_options=storage()), output, as_json)
+    _show_written(to, conversion.write(to, sink_of(output), vectors, storage_options=storage()), output, as_json)
 
 
 def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, as_json: Json = False) -> None:
     """Convert a file. Vectors are verified, and copied if both formats store the same bytes."""
-    kind = _target(to)
+    conversion.check_target(to, f"--to {to}: not one of")
     chosen = only(target)
     with open_source_of(chosen) as source:
-        if kind == "iceberg" and not data_files:
+        if to == "iceberg" and not data_files:
             _need_names(source, part=chosen.offset is not None)
         written = conversion.convert(
-            source, kind, sink_of(output), data_files=data_files or None, storage_options=storage()
+            source, to, sink_of(output), data_files=data_files or None, storage_options=storage()
         )
-    _show_written(kind, written, output, as_json)
-
-
-def _target(to: str) -> conversion.ConvertTarget:
-    if to not in conversion.TARGETS:
-        raise UsageError(f"--to {to}: not one of {', '.join(conversion.TARGETS)}{conversion.hint(to)}")
-    return cast("conversion.ConvertTarget", to)
+    _show_written(to, written, output, as_json)
 
 
 def _need_names(source: Source, *, part: bool) -> None:
@@ -181,7 +175,7 @@ def _commit_values(location: DvLocation) -> dict[str, Any]:
     return {}
 
 
-def _show_written(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str, as_json: bool) -> None:
+def _show_written(kind: str, locations: list[DvLocation], output: str, as_json: bool) -> None:
     with messages_of(output):
         if output == STDOUT:
             locations = [replace(location, path=STDOUT) for location in locations]

@@ -26,13 +26,15 @@ from dvcodec.core.report import Check, Report, Status
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import counted
 from dvcodec.core.vector import UNCOUNTED, Magic, Vector, peek_size
+from dvcodec.dialects import DIALECTS
+from dvcodec.formats import Container, VectorRef
 from dvcodec.io import SinkTarget, Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.opening import find_remote, has_pattern, without_query
 from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import is_local
 from dvcodec.ops.convert import TARGETS
-from dvcodec.ops.read import Container, VectorRef, ahead, read_vector, refuse_segment, sniff_source
+from dvcodec.ops.read import ahead, read_vector, refuse_segment, sniff_source
 from dvcodec.tables import Snapshot, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
 
@@ -489,7 +491,14 @@ Output = Annotated[
         "--output", "-o", help="Path or URL to write to (a file there is replaced), or - for standard output."
     ),
 ]
-To = Annotated[str, typer.Option("--to", help=f"Format to write: {', '.join(TARGETS)}.")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        help=f"Format to write: {', '.join(TARGETS)}, roaring64, roaring32, a dialect of roaring "
+        f"({', '.join(DIALECTS)}), or a format of another package.",
+    ),
+]
 DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
 DataFiles = Annotated[
     list[str] | None,

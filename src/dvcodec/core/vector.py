@@ -321,7 +321,7 @@ def check_count(cardinality: int | None) -> None:
         as_count(cardinality, "cardinality")
 
 
-def check_cardinality(cursor: Cursor, offset: int, view: VectorView, expected: int | None) -> None:
+def check_cardinality(cursor: Cursor, offset: int, view: VectorView | RowSet, expected: int | None) -> None:
     """Check the rows of the vector at `offset` of the cursor's window against the metadata; None skips the check.
 
     Raises:

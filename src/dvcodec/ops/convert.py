@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from dvcodec import delta, iceberg, mumbling, paimon
+from dvcodec import delta, iceberg, paimon
 from dvcodec.core import vector
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import BytesLike
@@ -21,19 +21,12 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, check_highest
+from dvcodec.formats import Container, Format, VectorRef
 from dvcodec.iceberg import DEFAULT_CREATED_BY, check_blob
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
 from dvcodec.io.target import merge_spellings
-from dvcodec.ops.read import (
-    CheckedFrame,
-    Container,
-    VectorRef,
-    ahead,
-    read_vector,
-    refuse_segment,
-    sniff_source,
-    survey_vectors,
-)
+from dvcodec.ops.built_in import encodings, format_named, format_of
+from dvcodec.ops.read import CheckedFrame, ahead, read_vector, refuse_segment, sniff_source, survey_vectors
 
 DataFile = TypeVar("DataFile", bound="str | None")
 
@@ -127,14 +120,32 @@ def read_rows(
 
 ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob", "mumbling"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
-_SINGLE = {"blob": "a blob", "mumbling": "a Mumbling bitmap"}
-"""Files of exactly one vector."""
+_SHARED = ("iceberg", "delta", "paimon64", "blob")
+"""Targets whose frames are those that Iceberg, Delta and Paimon share."""
+_FILES = ("iceberg", "delta", "paimon32", "paimon64")
+"""Targets that hold any number of vectors; a file of each other one is exactly one vector."""
 _MEANT = {
     "puffin": "'iceberg'",
     "paimon": "'paimon32' or 'paimon64'",
     "paimon-32": "'paimon32'",
     "paimon-64": "'paimon64'",
 }
+
+
+def check_target(to: object, refused: str) -> None:
+    """Refuse a target that is not known; the error begins with `refused`.
+
+    Raises:
+        UsageError: it is not known, or is a format of another package that cannot be loaded.
+    """
+    if not isinstance(to, str) or (to not in TARGETS and _encoding(to) is None):
+        known = dict.fromkeys((*TARGETS, *encodings()))
+        raise UsageError(f"{refused} {', '.join(known)}{hint(to)}")
+
+
+def _encoding(name: str) -> Format | None:
+    found = format_named(name)
+    return found if found is not None and found.encode is not None else None
 
 
 def hint(to: object) -> str:
@@ -167,7 +178,7 @@ class GapKeys:
 
 def convert(
     source: SourceTarget,
-    to: ConvertTarget,
+    to: str,
     target: SinkTarget,
     *,
     data_files: Sequence[str] | Mapping[int, str] | None = None,
@@ -182,7 +193,8 @@ def convert(
     Args:
         source: any container that `sniff` knows, except search segments.
         to: ``iceberg`` (a Puffin file), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
-            vectors), ``blob`` (one bare frame), or ``mumbling`` (one bitmap of positions below 2,097,152).
+            vectors), or one vector: ``blob`` (a bare frame), ``mumbling`` (positions below 2,097,152), ``roaring64``,
+            ``roaring32``, a dialect of roaring (`dialects.DIALECTS`), or a format of another package (`formats`).
         target: path, URL or writable file; written whole or not at all.
         data_files: the data file of each vector, in file order or by offset; required for ``iceberg`` if the
             source does not name them; replaces the names if it does.
@@ -195,12 +207,10 @@ def convert(
 
     Raises:
         DecodeError: a vector is corrupt (nothing is written).
-        UsageError: a data file is missing, a ``blob`` or ``mumbling`` of not exactly one vector, or rows that do not
-            fit.
+        UsageError: a data file is missing, not exactly one vector for a format of one, or rows that do not fit.
         OSError: a file cannot be read or written.
     """
-    if to not in TARGETS:
-        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
+    check_target(to, f"cannot convert to {to!r}, only to")
     with open_source(source, storage_options=storage_options) as opened:
         container = refuse_segment(sniff_source(opened, limits=limits))
         refs = _named(container, data_files)
@@ -208,13 +218,13 @@ def convert(
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
                 raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
-        if to in _SINGLE and len(refs) != 1:
-            raise UsageError(f"{opened.name}: {_SINGLE[to]} is exactly one vector, found {len(refs)}")
+        if to not in _FILES and len(refs) != 1:
+            raise UsageError(f"{opened.name}: a {to} file is exactly one vector, found {len(refs)}")
         return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
 def write(
-    to: ConvertTarget,
+    to: str,
     target: SinkTarget,
     vectors: Mapping[str, RowSet] | Mapping[str | None, RowSet],
     *,
@@ -226,12 +236,11 @@ def write(
     Vectors have Java's bytes, including gap keys unless they are more than 2**16 in all.
 
     Raises:
-        UsageError: an unknown kind, a data file is missing, a ``blob`` or ``mumbling`` of not exactly one vector, or
-            rows that do not fit.
+        UsageError: an unknown kind, a data file is missing, not exactly one vector for a format of one, or rows that
+            do not fit.
         OSError: the file cannot be written.
     """
-    if to not in TARGETS:
-        raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}{hint(to)}")
+    check_target(to, f"cannot write {to!r}, only")
     if to == "iceberg":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
@@ -243,14 +252,14 @@ def write(
             gap_keys=GapKeys().fit(*named.values()),
             storage_options=storage_options,
         )
-    if to in _SINGLE and len(vectors) != 1:
-        raise UsageError(f"{_SINGLE[to]} is exactly one vector, got {len(vectors)}")
+    if to not in _FILES and len(vectors) != 1:
+        raise UsageError(f"a {to} file is exactly one vector, got {len(vectors)}")
     gaps = GapKeys()
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path, gaps)) for path, rows in vectors.items())
     return _write_frames(to, target, frames, created_by, storage_options)
 
 
-def encode_frame(rows: RowSet, to: ConvertTarget, name: object, gaps: GapKeys) -> bytes:
+def encode_frame(rows: RowSet, to: str, name: object, gaps: GapKeys) -> bytes:
     """Encode the frame for a target.
 
     Args:
@@ -262,16 +271,16 @@ def encode_frame(rows: RowSet, to: ConvertTarget, name: object, gaps: GapKeys) -
     Raises:
         UsageError: rows that do not fit; the message names the vector `name`.
     """
-    if to not in ("paimon32", "mumbling"):
+    if to in _SHARED:
         return iceberg.encode(rows, gap_keys=gaps.fit(rows))
     try:
-        return paimon.encode(rows) if to == "paimon32" else mumbling.encode(rows)
+        return paimon.encode(rows) if to == "paimon32" else format_of(to).write(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
 
 
 def _write_frames(
-    to: ConvertTarget,
+    to: str,
     target: SinkTarget,
     frames: Iterator[StoredFrame],
     created_by: str,
@@ -279,7 +288,7 @@ def _write_frames(
 ) -> list[DvLocation]:
     if to == "iceberg":
         return iceberg.write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
-    if to in _SINGLE:
+    if to not in _FILES:
         return [_write_single(to, target, next(frames), storage_options)]
     if to == "delta":
         return delta.write_stored_vectors(target, frames, storage_options=storage_options)
@@ -301,7 +310,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     return [replace(ref, data_file=path) for ref, path in zip(refs, data_files, strict=True)]
 
 
-def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
+def _frames(source: Source, refs: list[VectorRef], to: str, limits: Limits) -> Iterator[StoredFrame]:
     """Yield the frames for the target: shared ones checked and unchanged, others re-encoded one at a time."""
     source = ahead(source, refs)
     gaps = GapKeys()
@@ -316,21 +325,21 @@ def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Li
         yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name, gaps))
 
 
-def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
+def _is_shared(checked: CheckedFrame, to: str) -> bool:
     """Whether the target has the same frame."""
     if to == "paimon32":
         return checked.magic is Magic.PAIMON32 and (checked.max or 0) < 2**31
-    return to != "mumbling" and checked.magic is Magic.PORTABLE64
+    return to in _SHARED and checked.magic is Magic.PORTABLE64
 
 
-def frame_for(found: Vector, to: ConvertTarget, name: object, gaps: GapKeys) -> BytesLike:
+def frame_for(found: Vector, to: str, name: object, gaps: GapKeys) -> BytesLike:
     """Return a vector as a frame for the target: its own bytes, checked, if possible.
 
     Raises:
         NotCanonical: the vector is corrupt.
         UsageError: rows that do not fit; the message names the vector `name`.
     """
-    if to not in ("paimon32", "mumbling"):
+    if to in _SHARED:
         return portable_frame(found, gaps)
     if to == "paimon32" and found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
         found.check()
@@ -355,9 +364,7 @@ def portable_frame(found: Vector, gaps: GapKeys) -> BytesLike:
     return iceberg.encode(rows, gap_keys=gaps.fit(rows))
 
 
-def _write_single(
-    to: ConvertTarget, target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions
-) -> DvLocation:
+def _write_single(to: str, target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
     with open_sink(target, storage_options=storage_options) as out:
         out.write(stored.data)
         size = out.position

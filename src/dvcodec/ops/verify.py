@@ -16,18 +16,18 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.iceberg import lint
+from dvcodec.formats import Container, ContainerKind, VectorRef
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.frames import read_frame
 from dvcodec.io.target import named_as
+from dvcodec.ops.built_in import format_of
 from dvcodec.ops.correct import Correction, correct
-from dvcodec.ops.read import Container, ContainerKind, VectorRef, ahead, read_vector, sniff_source, survey_vectors
+from dvcodec.ops.read import ALLOWED, ahead, read_vector, sniff_source, survey_vectors
 from dvcodec.zap.verify import verify_segment
 
 Stated: TypeAlias = "list[tuple[str, int | None]]"
 """Stated cardinalities: (source of the number, rows)."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
-_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.MUMBLING, ContainerKind.LANCE_ARROW)
 
 
 def verify(
@@ -86,8 +86,7 @@ def verify_source(
     except DecodeError as error:
         return Report(source.name, None, (Check.from_error("container", "file", error),))
     checks = [Check.passed("container", "file", 0)]
-    if container.footer is not None:
-        checks += lint(container.footer)
+    checks += format_of(container.kind.value).check(source, container, limits)
     refs = [ref for ref in container.vectors if named_as(ref.data_file, data_file)]
     if data_file is not None and not refs:
         checks.append(Check.failed("data-file", "file", None, "referenced-data-file", data_file, "no such vector"))
@@ -138,13 +137,14 @@ def _verify_vector(
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
         found["crc"] = explained(Check.from_error("crc", subject, error))
+        if ref.kind not in ALLOWED:
+            return found
         read, error = _read(source, ref, limits, verify_checksum=False)
     if error is not None:
         name = _name_of(error)
         check = Check.from_error(name, subject, error)
         found[name] = explained(check) if name == "length" else check
-    steps = VECTOR_CHECKS[3:4] if ref.kind in _BARE else VECTOR_CHECKS[:4]
-    for name in steps:
+    for name in _steps(ref):
         if name in found and name != "crc":
             break
         found.setdefault(name, Check.passed(name, subject, ref.offset))
@@ -153,12 +153,19 @@ def _verify_vector(
     return found
 
 
+def _steps(ref: VectorRef) -> tuple[str, ...]:
+    """Return the checks that reading a vector makes, in order."""
+    if ref.kind in ALLOWED:
+        return VECTOR_CHECKS[:4]
+    return ("crc", "structure") if format_of(ref.kind.value).checksum else ("structure",)
+
+
 def _correction(
     source: Source, ref: VectorRef, stated: Stated, row_count: int | None, limits: Limits
 ) -> Correction | None:
     """Return what explains the damage, if `correct` finds it, and it agrees with all that is known of the vector."""
     known = {value for _, value in stated if value is not None}
-    if ref.kind in _BARE or len(known) > 1:
+    if ref.kind not in ALLOWED or len(known) > 1:
         return None
     try:
         frame = read_frame(source, ref.offset, ref.size, limits)

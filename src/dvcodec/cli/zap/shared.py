@@ -21,10 +21,11 @@ from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
+from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.target import join, split
-from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.read import read_vector
 from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import decode_footer

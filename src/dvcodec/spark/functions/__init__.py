@@ -22,9 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.usage import check_choice
-from dvcodec.dialects import Dialect
-from dvcodec.spark.functions.udfs import FORMATS, MAGICS, call, column_of
+from dvcodec.spark.functions.udfs import MAGICS, call, call_with_format, column_of
 from dvcodec.spark.paths import match_key_column
 
 if TYPE_CHECKING:
@@ -147,12 +145,14 @@ def dv_encode(
     return call(f"dv_encode {format}", column_of(positions, "dv_encode").cast("array<bigint>"))
 
 
-def dv_export(dv: Column | str, format: Literal["mumbling"] | Dialect) -> Column:  # noqa: A002
+def dv_export(dv: Column | str, format: str) -> Column:  # noqa: A002
     """Encode the rows of a vector for another system: binary.
 
     Args:
         dv: the vector.
-        format: ``mumbling``, or a dialect of roaring: see `dvcodec.dialects`. Rows that it cannot hold fail the job.
+        format: ``mumbling``, ``blob``, ``roaring64``, ``roaring32``, a dialect of roaring (see `dvcodec.dialects`), or
+            a format of another package, which must be installed where Python workers run. Rows that it cannot hold
+            fail the job.
 
     Raises:
         UsageError: an unknown format.
@@ -161,11 +161,10 @@ def dv_export(dv: Column | str, format: Literal["mumbling"] | Dialect) -> Column
 
         ids.groupBy("segment").agg(dv_export(dv_encode(F.collect_list("id")), "clickhouse64").alias("state"))
     """
-    check_choice(format, FORMATS, "format")
-    return call(f"dv_export {format}", dv)
+    return call_with_format("dv_export", dv, format)
 
 
-def dv_import(data: Column | str, format: Literal["mumbling"] | Dialect) -> Column:  # noqa: A002
+def dv_import(data: Column | str, format: str) -> Column:  # noqa: A002
     """Return the values of a bitmap of another system as a vector, in the layout that Iceberg and Delta share: binary.
 
     Args:
@@ -179,8 +178,7 @@ def dv_import(data: Column | str, format: Literal["mumbling"] | Dialect) -> Colu
 
         rows.select(dv_import(F.unbase64("bitmap"), "doris").alias("dv"))
     """
-    check_choice(format, FORMATS, "format")
-    return call(f"dv_import {format}", data)
+    return call_with_format("dv_import", data, format)
 
 
 def dv_decode(dv: Column | str) -> Column:

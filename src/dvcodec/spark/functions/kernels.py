@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dvcodec import dialects, mumbling
 from dvcodec.core import batch
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
-from dvcodec.dialects import Dialect
+from dvcodec.ops.built_in import format_of
 from dvcodec.spark.columns import binary_array, binary_column, list_array, maximal_ranges, range_array
 from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 
@@ -291,21 +289,21 @@ def dv_union(dv: pa.Array) -> bytes | None:
 
 
 def dv_export(dv: pa.Array, format: str) -> pa.Array:  # noqa: A002
-    """Encode the rows of each vector as a Mumbling bitmap, or in a dialect of roaring.
+    """Encode the rows of each vector in another format of one vector.
 
     Raises:
         UsageError: rows that do not fit.
     """
     vectors = Vectors.of(dv)
-    encode = mumbling.encode if format == "mumbling" else partial(dialects.encode, dialect=cast("Dialect", format))
-    data = [encode(vectors.load(i)) for i in range(len(vectors.rows))]
+    write = format_of(format).write
+    data = [write(vectors.load(i)) for i in range(len(vectors.rows))]
     return binary_array(_at_rows(ByteStrings.from_list(data), vectors.valid), valid=vectors.valid)
 
 
 def dv_import(data: pa.Array, format: str) -> pa.Array:  # noqa: A002
-    """Return Mumbling bitmaps, or those of a dialect of roaring, as vectors."""
-    read = mumbling.decode if format == "mumbling" else partial(dialects.decode, dialect=cast("Dialect", format))
-    return pa.array([None if one is None else encode(read(one)) for one in data.to_pylist()], pa.binary())
+    """Return what `dv_export` encodes as vectors."""
+    load = format_of(format).load
+    return pa.array([None if one is None else encode(load(one)) for one in data.to_pylist()], pa.binary())
 
 
 def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:

@@ -18,8 +18,9 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.core.vector import Magic
-from dvcodec.dialects import DIALECTS, Dialect
+from dvcodec.ops.built_in import encodings, format_named
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels
@@ -70,8 +71,6 @@ def _with_format(kernel: Callable[[pa.Array, str], pa.Array], name: str) -> Call
     return with_format
 
 
-FORMATS: tuple[Literal["mumbling"] | Dialect, ...] = ("mumbling", *DIALECTS)
-"""Formats that `dv_export` writes and `dv_import` reads."""
 _DECODED = struct(layout=STRING, cardinality=LONG, min=LONG, max=LONG, containers=MIX)
 _VERIFIED = struct(ok=BOOLEAN, crc_ok=BOOLEAN, cardinality=LONG, error=STRING)
 _TWO = (pa.binary(), pa.binary())
@@ -89,17 +88,29 @@ _FUNCTIONS = {
         f"dv_encode {name}": _Function(_encoder(magic), BINARY, (pa.list_(pa.int64()),))
         for name, magic in MAGICS.items()
     },
-    **{
-        f"{kernel.__name__} {name}": _Function(_with_format(kernel, name), BINARY)
-        for kernel in (kernels.dv_export, kernels.dv_import)
-        for name in FORMATS
-    },
 }
+
+
+def call_with_format(name: Literal["dv_export", "dv_import"], column: Column | str, format_name: str) -> Column:
+    """Apply a function that takes the name of a format of one vector.
+
+    Raises:
+        UsageError: an unknown format.
+    """
+    check_type(format_name, str, "format", "a str")
+    found = format_named(format_name)
+    if found is None or found.encode is None:
+        raise UsageError(f"format must be one of {', '.join(encodings())}, not {format_name!r:.60}")
+    kernel = {"dv_export": kernels.dv_export, "dv_import": kernels.dv_import}[name]
+    return _call(_Function(_with_format(kernel, format_name), BINARY), name, column)
 
 
 def call(name: str, *columns: Column | str) -> Column:
     """Apply a function to columns; return the resulting column, which is named as Spark names calls."""
-    function = _FUNCTIONS[name]
+    return _call(_FUNCTIONS[name], name, *columns)
+
+
+def _call(function: _Function, name: str, *columns: Column | str) -> Column:
     given = [column_of(column, name.partition(" ")[0]) for column in columns]
     shown = f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in given)})"
     typed = [_binary(c) if kind == pa.binary() else c for c, kind in zip(given, function.takes, strict=True)]

@@ -24,10 +24,11 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, Unsupporte
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.core.vector import FRAME_OVERHEAD, Magic
+from dvcodec.formats import Container, ContainerKind, VectorRef
 from dvcodec.io import Source, Storage
 from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.target import file_key, is_local, join, split
-from dvcodec.ops.read import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
+from dvcodec.ops.read import refuse_segment, sniff_source
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, cast, overload
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
+from dvcodec.formats import ContainerKind
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.convert import hint
-from dvcodec.ops.read import ContainerKind
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, Unsupported, UsageError
 from dvcodec.core.ragged import Index, u32
 from dvcodec.core.vector import FRAME_OVERHEAD, UNCOUNTED, Magic
+from dvcodec.formats import ContainerKind
 from dvcodec.iceberg import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.frames import VERSION
@@ -25,7 +26,7 @@ from dvcodec.io.source import WINDOW_BYTES, BlockSource, beyond_end, coalesce
 from dvcodec.io.storage import HEAD_BYTES, WHOLE_BYTES
 from dvcodec.io.target import is_local
 from dvcodec.ops.convert import GapKeys, portable_frame
-from dvcodec.ops.read import ALLOWED, ContainerKind, read_vector
+from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.columns import numbers, texts_of
 from dvcodec.spark.sources.listing import FileSplit, VectorRanges, Want, expected, index_vectors, wanted

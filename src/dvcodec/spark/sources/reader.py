@@ -16,9 +16,10 @@ from dvcodec.core.batch import survey
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
+from dvcodec.formats import ContainerKind
 from dvcodec.io import Storage
 from dvcodec.io.target import file_key
-from dvcodec.ops.read import ALLOWED, ContainerKind
+from dvcodec.ops.read import ALLOWED
 from dvcodec.spark.columns import (
     STORED_VECTORS,
     binary_array,

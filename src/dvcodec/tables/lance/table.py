@@ -20,6 +20,7 @@ import numpy as np
 
 from dvcodec.core.errors import DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, require_extra
+from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
 from dvcodec.io.parallel import run_bounded
@@ -40,7 +41,7 @@ from dvcodec.lance import (
 from dvcodec.lance.deletions import ARROW_MAGIC
 from dvcodec.lance.manifest import manifest_names, read_row_count
 from dvcodec.ops.convert import measure
-from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.read import read_vector
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
+from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import hide_values
 from dvcodec.ops.convert import measure
-from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
+from dvcodec.ops.read import read_vector
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     WHOLE,
