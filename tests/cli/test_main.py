@@ -160,9 +160,12 @@ WRONG = {
     ),
     "a container for its format": (
         ["convert", "good", "-o", "x", "--to", "puffin"],
-        "--to puffin: not one of iceberg, delta, paimon32, paimon64, blob, mumbling; did you mean 'iceberg'?",
+        "java-legacy, delvec, hudi; did you mean 'iceberg'?",
     ),
-    "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
+    "two vectors as a blob": (
+        ["convert", "good", "-o", "x", "--to", "blob"],
+        "good: a blob file is exactly one vector",
+    ),
     "no data file": (["convert", "bin@1", "-o", "x", "--to", "iceberg"], "bin: a Puffin file names the data file of"),
     "no data files": (["convert", "bin", "-o", "x", "--to", "iceberg"], "give --data-file 2 times, in file order"),
     "too few data files": (["convert", "bin", "-o", "x", "--to", "iceberg", "--data-file", "a"], "bin: 2 vectors, but"),

@@ -381,8 +381,9 @@ def explained(frame: DataFrame) -> str:
 def test_bitmaps_of_other_systems(spark: SparkSession) -> None:
     lists = [(0, [5, 1, 9]), (1, list(range(100))), (2, []), (3, None)]
     frame = spark.createDataFrame(lists, "i int, ps array<bigint>").select("i", dv_encode("ps").alias("dv"))
-    encoders = {name: partial(dialects.encode, dialect=name) for name in dialects.DIALECTS}
-    for name, encode in {"mumbling": mumbling.encode, **encoders}.items():
+    encoders: dict[str, Callable[[RowSet], bytes]] = {"mumbling": mumbling.encode}
+    encoders |= {name: partial(dialects.encode, dialect=name) for name in dialects.DIALECTS}
+    for name, encode in encoders.items():
         exported = frame.select("i", dv_export("dv", name).alias("data"))
         expected = [None if positions is None else encode(RowSet(positions)) for _, positions in lists]
         assert [row["data"] for row in rows_of(exported)] == expected, name
