@@ -180,7 +180,13 @@ class Format:
         return _kind_of(self.name)
 
     def detects(self, source: Source, head: bytes, limits: Limits) -> bool:
-        """Whether a file is of this format; no, and a line in the log, if its function fails."""
+        """Whether a file is of this format; no, and a line in the log, if its function fails.
+
+        Args:
+            source: the file.
+            head: its first 16 bytes.
+            limits: bounds on what the bytes may claim.
+        """
         try:
             with _blamed(self.name):
                 return self.sniff is not None and bool(self.sniff(source, head, limits))
@@ -193,6 +199,10 @@ class Format:
     def open(self, source: Source, limits: Limits) -> Container:
         """Locate the vectors of a file that was detected.
 
+        Args:
+            source: the file.
+            limits: bounds on what the bytes may claim.
+
         Raises:
             DecodeError, OSError: the file is damaged, or cannot be read.
         """
@@ -202,12 +212,24 @@ class Format:
         return Container(self.kind, source.name, source.size, vectors)
 
     def check(self, source: Source, container: Container, limits: Limits) -> list[Check]:
-        """Return the checks of a file before its vectors."""
+        """Return the checks of a file before its vectors.
+
+        Args:
+            source: the file.
+            container: its vectors.
+            limits: bounds on what the bytes may claim.
+        """
         with _blamed(self.name):
             return [] if self.checks is None else list(self.checks(source, container, limits))
 
     def read(self, source: Source, ref: VectorRef, limits: Limits, *, verify_checksum: bool = True) -> Vector:
-        """Read one vector. Only framed vectors can be read without their checksum.
+        """Read one vector.
+
+        Args:
+            source: the file.
+            ref: where the vector is.
+            limits: bounds on what the bytes may claim.
+            verify_checksum: False skips the CRC of framed vectors.
 
         Raises:
             DecodeError, OSError: the vector is corrupt, or cannot be read.
@@ -221,7 +243,13 @@ class Format:
     def load(
         self, buf: BytesLike, *, limits: Limits = DEFAULT_LIMITS, source: str | None = None, base: int = 0
     ) -> RowSet:
-        """Decode one vector; arguments as for `decode`.
+        """Decode one vector.
+
+        Args:
+            buf: exactly the vector.
+            limits: bounds on what the bytes may claim.
+            source: name of the file, for errors.
+            base: byte offset of the vector in that file, for errors.
 
         Raises:
             DecodeError: the vector is corrupt.
