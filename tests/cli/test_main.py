@@ -160,7 +160,7 @@ WRONG = {
     ),
     "a container for its format": (
         ["convert", "good", "-o", "x", "--to", "puffin"],
-        "java-legacy, delvec, hudi; did you mean 'iceberg'?",
+        "hudi; did you mean 'iceberg'?",
     ),
     "two vectors as a blob": (
         ["convert", "good", "-o", "x", "--to", "blob"],
