@@ -162,42 +162,6 @@ def one_by_one(data: bytes) -> RowSet | str:
     return found.load()
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["as it is", "with a CRC that fits"])
-def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
-    chance = random.Random(5)
-    frames = []
-    for rows in VALID:
-        for encoded in (ice.encode(rows), paimon.encode(rows) if (rows.max or 0) < 2**31 else ice.encode(rows)):
-            frames.append(encoded)
-            for _ in range(250):
-                damaged = bytearray(encoded)
-                for _ in range(chance.choice([1, 1, 2, 8])):
-                    damaged[chance.randrange(min(len(damaged), 200))] ^= 1 << chance.randrange(8)
-                frames.append(with_crc(bytes(damaged)) if hidden else bytes(damaged))
-            frames += [encoded[:size] for size in range(min(len(encoded), 120))]
-            frames.append(encoded + b"\0")
-    data, starts, sizes = joined(frames, b"?")
-    found = batch.survey(data, starts, sizes)
-    agreed = 0
-    for i, encoded in enumerate(frames):
-        want = one_by_one(encoded)
-        if isinstance(want, RowSet):
-            assert i not in found.errors
-            assert (found.cardinality[i], found.crc_ok[i]) == (len(want), True)
-            assert (found.min[i], found.max[i]) == (
-                -1 if want.min is None else want.min,
-                -1 if want.max is None else want.max,
-            )
-            values, counts = batch.expand(encoded, np.array([0]), np.array([len(encoded)]))
-            assert (RowSet(values), counts.tolist()) == (want, [len(want)])
-            agreed += 1
-        else:
-            assert f"{type(found.errors[i]).__name__}: {found.errors[i].what}" == want
-            assert found.cardinality[i] == 0
-            assert not isinstance(found.errors[i], ChecksumMismatch) or not found.crc_ok[i]
-    assert agreed >= 2 * len(VALID)
-
-
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["dvcodec.core.batch"], "_VECTORS", at_once)

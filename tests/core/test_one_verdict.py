@@ -1,8 +1,7 @@
 """One verdict: the batch reader, the single reader and the walk say the same of every vector, valid or damaged.
 
 The same rows, or the same error at the same place: of structural damage behind the checksum, so that both parsers of
-bitmaps are asked and not the check before them; of what the battery does to every vector; of the vectors of
-`tests/limits`; and of what fuzzing begins with and found.
+bitmaps are asked and not the check before them; and of what the battery does to every vector.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.vector import Magic
-from fuzz import registry
-from fuzz.seeds import HERE as FUZZ
 from fuzz.seeds import files, row_sets
-from fuzz.target import MANY, mutated, overwrite
-from limits.cases import CASES
+from fuzz.target import MANY
 from samples import bitmaps
 from test_battery import FORMATS
 
@@ -242,46 +238,3 @@ def test_every_reader_keeps_the_same_limits_and_the_same_metadata() -> None:
         for expected in (0, 1, 2**40):
             seen[check_one_verdict(data, expected=expected)] += 1
     assert seen.keys() == {"rows", LimitExceeded.__name__, CardinalityMismatch.__name__}
-
-
-VECTORS = tuple(
-    name
-    for name, case in CASES.items()
-    if case.make is not None
-    and name.startswith(("read_rows:", "iceberg.decode", "delta.decode", "paimon.decode", "rows:"))
-    and "inline" not in name
-    and (amounts.long or not name.endswith("more bitmaps than allowed"))  # so many that each reader takes seconds
-)
-
-
-@each("name", VECTORS)
-def test_every_reader_says_the_same_of_adversarial_vectors(name: str) -> None:
-    make = CASES[name].make
-    assert make is not None
-    check_one_verdict(make())
-
-
-@pytest.mark.parametrize("name", ["iceberg", "delta", "paimon-32", "paimon-64", "payload"])
-def test_every_reader_says_the_same_of_what_fuzzing_begins_with(name: str) -> None:
-    """Seeds and damaged seeds, as `test_targets` has them; a payload is framed."""
-    target = registry.load(name)
-
-    def damage(data: bytes, size: int) -> bytes:
-        return overwrite(data, random.Random(len(data)))[:size]
-
-    def inputs() -> Iterator[bytes]:
-        for data in target.seeds():
-            yield from (data, *(mutated(target, data, target.max_len, seed, damage) for seed in range(8)))
-
-    bare = name == "payload"
-    seen = check_all_at_once(bitmaps.frame(data[:4], data[4:]) if bare else data for data in inputs())
-    assert seen["rows"] > 10
-    assert len(seen) > 3
-
-
-def test_every_reader_says_the_same_of_what_fuzzing_found() -> None:
-    """Whatever it is an input of: as it is, and as a vector."""
-    found = [path.read_bytes() for path in sorted((FUZZ / "regressions").glob("*/*"))]
-    assert found
-    for magic in Magic:
-        check_all_at_once([*found, *(bitmaps.frame(magic.value, data) for data in found)])

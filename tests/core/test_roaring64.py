@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap, BitMap64
 
-from battery import check_buffers, check_truncations, outcome
+from battery import check_buffers, check_truncations
 from cases import each
-from core.test_roaring import mutate
 from dvcodec import RowSet
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
-from dvcodec.core.roaring import MAX_DV_KEY, MAX_KEY, VectorView, encoded_size, pieces_of, walk64
+from dvcodec.core.roaring import MAX_DV_KEY, encoded_size, pieces_of, walk64
 from samples.bitmaps import EMPTY, array, bitmap, gaps, runs, small_bitmaps, vector64
 
 SOME = bitmap(array(0, [1, 5, 9]))
@@ -188,33 +186,4 @@ def test_what_is_written_is_read_back(rows: dict[int, set[int]]) -> None:
 # ------------------------------------------------------------------ real files
 
 
-def positions(rows: Positions) -> set[int]:
-    return {key << 32 | low for key, lows in rows.items() for low in lows}
-
-
 # ------------------------------------------------------------------ any bytes whatever
-
-
-def agree_with_pyroaring(data: bytes) -> bool:
-    """Whether the bytes are accepted; if so, pyroaring has to read the same rows."""
-
-    def checked(body: bytes) -> VectorView:
-        view = walk64(Cursor(body), max_key=MAX_KEY)
-        view.check()
-        return view
-
-    view = outcome(checked, data)
-    if isinstance(view, DecodeError):
-        return False
-    theirs = BitMap64.deserialize(data)
-    assert view.cardinality == len(theirs)
-    assert positions(view.load()) == set(theirs)
-    assert (view.min, view.max) == ((theirs.min(), theirs.max()) if theirs else (None, None))
-    return True
-
-
-def test_damaged_vectors_are_accepted_only_where_pyroaring_reads_the_same() -> None:
-    rng = random.Random(7)
-    small = [data for data in VECTORS.values() if walk64(Cursor(data)).cardinality < 100]
-    accepted = sum(agree_with_pyroaring(mutate(rng.choice(small), rng)) for _ in range(8000))
-    assert 200 < accepted < 7000

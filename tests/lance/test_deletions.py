@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import flipped, outcome, run_limited
 from cases import each
 from dvcodec import (
     CardinalityMismatch,
-    DecodeError,
     LimitExceeded,
     NotCanonical,
     RowSet,
@@ -74,41 +72,6 @@ def test_real_files(vectors: Path) -> None:
 def test_other_arrow_files_are_refused(data: bytes, said: str) -> None:
     with pytest.raises(NotCanonical, match=f"at byte 0: (?:{said})"):
         read_deletion_file(data)
-
-
-@pytest.mark.parametrize("compression", [None, "zstd"])
-def test_damaged_arrow_ends_in_a_value_or_a_decode_error(compression: str | None) -> None:
-    data = arrow(VALUES, compression=compression)
-    for size in range(len(data)):
-        assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError), size
-    for bit in range(8 * len(data)):
-        damaged = flipped(data, bit)
-        outcome(read_deletion_file, damaged)
-
-
-CLAIMS = """
-import struct
-import pyarrow as pa
-from dvcodec.lance import read_deletion_file
-
-schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
-sink = pa.BufferOutputStream()
-with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-    writer.write_batch(pa.record_batch([pa.array(range(100_000), pa.uint32())], schema=schema))
-data, stored = bytes(sink.getvalue()), struct.pack("<q", 400_000)
-assert data.count(stored) == 1
-read_deletion_file(data)
-cap()
-for claimed in (2**30, 2**40, 2**62):
-    try:
-        read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
-    except DecodeError as error:
-        print(error.what)
-"""
-
-
-def test_size_that_a_buffer_claims_is_not_allocated() -> None:
-    assert run_limited(CLAIMS, megabytes=50).split() == ["buffer"] * 3
 
 
 @given(st.sets(st.integers(0, 2**32 - 1), min_size=1), st.sampled_from(["arrow", "bin"]))

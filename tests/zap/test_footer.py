@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DecodeError, NotCanonical, UsageError
+from dvcodec import NotCanonical, UsageError
 from dvcodec.core.errors import ChecksumMismatch, Truncated, Unsupported
 from dvcodec.io import open_source
 from dvcodec.io.source import Source
@@ -17,7 +17,6 @@ from dvcodec.zap import Footer, Segment
 from dvcodec.zap import footer as module
 from dvcodec.zap.footer import decode_footer, encode_footer, refuse_writer_id, verify_checksum
 from samples.bitmaps import crc_oracle
-from samples.zap.parts import Sample
 from samples.zap.segments import NOT, VERSIONS, footer_of, minimal, sealed
 
 SIZES = {16: 52, 17: 40}
@@ -90,21 +89,6 @@ def test_no_other_version_is_written(version: int) -> None:
 
 
 # ------------------------------------------------------------------ checksum
-
-
-def test_every_flipped_bit_breaks_the_checksum(samples: list[Sample]) -> None:
-    for sample in samples:
-        raw = sample.raw
-        body = len(raw) - sample.footer.size
-        for at in {0, 1, body // 2, *range(body - 1, len(raw))}:
-            for bit in range(8) if at >= len(raw) - 8 else (at % 8,):
-                bad = bytearray(raw)
-                bad[at] ^= 1 << bit
-                with pytest.raises(DecodeError) as caught:
-                    Segment.open(bad)
-                if at < body or at >= len(raw) - 4:
-                    assert isinstance(caught.value, ChecksumMismatch)
-                    assert caught.value.offset == len(raw) - 4
 
 
 @pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
+from dvcodec.zap.writer import _sums
 from samples.zap.documents import content, content_of, documents, one_hits, written
 from samples.zap.segments import VERSIONS
 
@@ -32,6 +34,30 @@ OPTIONS = FieldOptions
 TEXT = OPTIONS.INDEXED | OPTIONS.STORED | OPTIONS.TERM_VECTORS | OPTIONS.DOC_VALUES
 SKIPS = OPTIONS.SKIP_DOC_VALUE_COMPRESSION | OPTIONS.SKIP_DOC_VALUE_CHUNKING
 DOC = Document(b"a", (Field("f", b"v", terms=(Term(b"x"),), length=1),))
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**33), min_size=1, max_size=4), min_size=1))
+def test_sums_are_exact_or_refused(runs: list[list[int]]) -> None:
+    values = np.array([value for run in runs for value in run], np.uint64)
+    firsts = np.cumsum([0, *map(len, runs)])[:-1]
+    if max(map(sum, runs)) < 2**64:
+        assert _sums(values, firsts).tolist() == [sum(run) for run in runs]
+    else:
+        with pytest.raises(OverflowError):
+            _sums(values, firsts)
+
+
+@each(
+    ("version", "highest"),
+    [(11, 2**32 - 1), (12, 1025), (13, 1025), (14, 1026), (15, 1026), (16, 1026), (17, 1026)],
+)
+def test_chunk_modes_of_a_version(version: int, highest: int) -> None:
+    for mode in (1, highest):
+        with Segment.open(written(version, [DOC], mode)) as segment:
+            assert (segment.footer.chunk_mode, list(segment.terms("f"))) == (mode, [(b"x", 1)])
+    for mode in (0, highest + 1):
+        with pytest.raises(UsageError, match=f"expected 1 to {highest}, got {mode}"):
+            written(version, [DOC], mode)
 
 
 def opened(version: int, *found: Document, chunk_mode: int | None = None) -> Segment:

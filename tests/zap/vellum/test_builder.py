@@ -38,6 +38,11 @@ def test_shared_suffixes(keys: list[bytes], top: int) -> None:
     assert built(items) == naive_build(items)
 
 
+def test_a_few_long_prefixes_among_many_short_ones() -> None:
+    items = {bytes([first, 65]): first for first in range(200)} | {b"y" * 99 + bytes([last]): last for last in range(3)}
+    assert built(items) == naive_build(items)
+
+
 @pytest.mark.parametrize("kind", ["random", "words", "numbers"])
 def test_more_states_than_the_registry_holds(kind: str) -> None:
     """Entries are forgotten, and which ones decides what is shared."""
