@@ -37,6 +37,9 @@ def test_buckets_of_any_store_are_within_reach(home: str | None) -> None:
         ("hdfs://one/t", "hdfs://two/u", False),
         ("zip://t::s3://lake/x.zip", "zip://u::s3://lake/x.zip", False),
         ("/t", "local:///etc/passwd", False),
+        ("//lake/t", "//lake/u", True),
+        ("//lake/t", "//evil/u", False),
+        ("/t", "//evil/u", False),
         ("/t", "s3://b/x::http://evil/y", False),
         ("/t", "s3://b/x::y", False),
         ("/t", "::http://evil", True),  # a local name: no scheme stands before it

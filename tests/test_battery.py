@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 import amounts
 from battery import CHECKS, Format, Without, flip_bits, lowered
@@ -38,7 +35,8 @@ from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
 from fuzz.target import held
 from samples import bitmaps
-from samples.bolt import Bolt, Inline
+from samples.bolt import scorch_root
+from samples.position_deletes import position_deletes
 
 HERE = Path(__file__).parent / "vectors"
 ICEBERG, DELTA = HERE / "iceberg/java-1.12.0", HERE / "delta/spark-4.4.0"
@@ -190,30 +188,6 @@ def delta_state() -> Any:
     return rebuild(Folder("/t"), Log.from_names("/t/_delta_log", [LOG.rpartition("/")[2]]), 0)
 
 
-def position_deletes(kind: str) -> bytes:
-    """Five rows of position deletes."""
-    columns = [pa.field("file_path", pa.string(), nullable=False), pa.field("pos", pa.int64(), nullable=False)]
-    paths, positions = ["s3://b/a.parquet"] * 3 + ["b"] * 2, [1, 2, 70_000, 0, 2**40]
-    if kind == "avro":
-        fields = [
-            {"name": "file_path", "type": "string", "field-id": 2147483546},
-            {"name": "pos", "type": "long", "field-id": 2147483545},
-        ]
-        schema = {"type": "record", "name": "deletes", "fields": fields}
-        rows = zip(paths, positions, strict=True)
-        return avro.encode(schema, [{"file_path": path, "pos": pos} for path, pos in rows], codec="null")
-    table, out = pa.table([paths, positions], schema=pa.schema(columns)), pa.BufferOutputStream()
-    (pq if kind == "parquet" else orc).write_table(table, out)
-    return bytes(out.getvalue())
-
-
-def root_bolt() -> bytes:
-    """A snapshot of one segment, in buckets whose pages are in their values."""
-    meta = Inline({b"timeStamp": b"2026-01-02T03:04:05.678Z", b"type": b"zap", b"version": b"\0\0\0\x0f\0"})
-    segment = Inline({b"p": b"000000000001.zap", b"d": BITMAP})
-    return Bolt({b"s": {b"\x89": {b"i": Inline(), b"m": meta, b"\x89": segment}}}).data()
-
-
 def tables() -> Iterator[Format]:
     """What whole tables keep beside vectors and data."""
     metadata = small(SPARK_ICEBERG, "*/table/metadata/*.metadata.json")
@@ -253,7 +227,12 @@ def tables() -> Iterator[Format]:
         data = small(JAVA_PAIMON, f"*/table/manifest/{pattern}")
         yield of_table(f"Paimon {what}", "/t/manifest/m", partial(read, Folder("/t"), "m"), data, every=13)
     yield of_table(
-        "scorch root", "/t/root.bolt", lambda: read_root("/t/root.bolt", Storage()), root_bolt(), lazy=True, every=31
+        "scorch root",
+        "/t/root.bolt",
+        lambda: read_root("/t/root.bolt", Storage()),
+        scorch_root(BITMAP),
+        lazy=True,
+        every=31,
     )
 
 

@@ -1,7 +1,8 @@
-"""Fuzzes targets: ``python tests/fuzz/run.py TARGET... [--runs N] [--seconds S]``.
+"""Fuzzes targets: ``python tests/fuzz/run.py TARGET... [--runs N] [--seconds S] [--long FOLDER]``.
 
 Every target runs in a process of its own, under atheris (Linux). Prints executions, coverage, size of the corpus and
 findings of each; ends with 1 if there is a finding. ``--list`` names the targets; ``--record FILE`` keeps the figures.
+``--long FOLDER`` goes on where it was stopped: a target whose figures are there is not run again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +37,8 @@ ROUND_RUNS, ROUND_S = 250_000, 900
 """Executions and seconds of one process."""
 SHORTEST_ROUND_S = 60
 """Of a run that counts processor time: a process that starts for the last of it spends it on starting."""
+LONG_RUNS, LONG_S = 1_000_000, 3600
+"""Executions and seconds of processor time of a target in a long run, at most."""
 MEMORY = "/dev/shm"
 _PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
@@ -254,6 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
     parser.add_argument("--work", type=Path, help="folder that keeps corpora and findings; default: a temporary one")
     parser.add_argument("--record", type=Path, help="file of figures to add to")
+    parser.add_argument("--long", type=Path, metavar="FOLDER", help="keeps all of a long run, by processor time")
     parser.add_argument("--list", action="store_true", help="name the targets")
     given = parser.parse_args(arguments)
     if given.list:
@@ -265,16 +269,27 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no target {', '.join(strange)}: see --list")
     if find_spec("atheris") is None:
         parser.error("atheris is not installed (Linux, Python 3.11 to 3.13): pip install --group fuzz")
-    if given.runs is None and given.seconds is None:
+    targets, is_long = given.targets or registry.names(), given.long is not None
+    if is_long:
+        given.work, given.record = given.long, given.long / "figures.json"
+        given.runs, given.seconds = given.runs or LONG_RUNS, given.seconds or LONG_S
+        known = json.loads(given.record.read_text()) if given.record.exists() else {}
+        targets = [name for name in targets if name not in known]
+    elif given.runs is None and given.seconds is None:
         given.seconds = 60
     work = given.work or Path(tempfile.mkdtemp(prefix="fuzz-"))
+    how = {"runs": given.runs, "seconds": given.seconds, "seed": given.seed, "resume": is_long, "processor": is_long}
 
     def one(name: str) -> Figures:
-        return fuzz(name, work / name, runs=given.runs, seconds=given.seconds, seed=given.seed)
+        figures = fuzz(name, work / name, **how)
+        if not figures.executions:
+            raise RuntimeError(f"{name} did not begin: see {work / name / 'log'}")
+        return figures
 
     failed = False
     with ThreadPoolExecutor(given.jobs) as pool:
-        for figures in pool.map(one, given.targets or registry.names()):
+        for done in as_completed([pool.submit(one, name) for name in targets]):
+            figures = done.result()
             print(figures.line(), flush=True)
             for place, times in figures.findings.items():
                 print(f"  FINDING, {times} times: {place}\n  inputs: {work / figures.target}/crashes*", flush=True)

@@ -11,7 +11,7 @@ import pytest
 
 from battery import outcome
 from dvcodec import DecodeError
-from fuzz import long, mend, registry
+from fuzz import mend, registry
 from fuzz.peers.comparison import Comparison, Kind
 from fuzz.seeds import HERE
 from fuzz.target import Target, mutated, overwrite
@@ -94,7 +94,6 @@ def test_every_module_lists_its_targets() -> None:
             found = importlib.import_module(f"fuzz.{package}.{module}").TARGETS
             assert tuple(target.name for target in found) == names
     assert len(registry.names()) == len(set(registry.names()))
-    assert sorted(long.ORDER) == sorted(registry.DECODERS | registry.PEERS)
 
 
 class TestComparison:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from battery import Recorder
 from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported, UsageError
-from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, encode_footer, open_puffin, rewrite_paths
 from samples.puffin import lz4_frame, zstd_frame
 
@@ -148,20 +148,11 @@ def test_only_the_asked_blob_is_read() -> None:
     out = io.BytesIO()
     with PuffinWriter(out) as writer:
         blobs = [add(writer, bytes([i]) * 50_000) for i in range(3)]
-    with open_source(out.getvalue()) as source:
-        reader = PuffinReader(source)
-        reads: list[tuple[int, int]] = []
-
-        class Recorder:
-            name, size = source.name, source.size
-
-            def read(self, offset: int, size: int) -> memoryview:
-                reads.append((offset, size))
-                return source.read(offset, size)
-
-        reader.source = Recorder()
-        assert bytes(reader.read(blobs[1])) == b"\1" * 50_000
-    assert reads == [(50_004, 50_000)]
+    source = Recorder(out.getvalue())
+    reader = PuffinReader(source)
+    source.reads.clear()
+    assert bytes(reader.read(blobs[1])) == b"\1" * 50_000
+    assert source.reads == [(50_004, 50_000)]
 
 
 # ---------------------------------------------------------------------- writing

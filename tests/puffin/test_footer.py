@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from battery import flipped, outcome
+from battery import Recorder, flipped, outcome
 from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.puffin import decode_footer, encode_footer
@@ -23,24 +23,6 @@ REAL_FILES = (
     "iceberg-go/single-blob-dv.puffin",
     "iceberg-go/multi-blob-dv.puffin",
 )
-
-
-class CountingSource:
-    """Bytes that remember what was asked of them."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name = "counted"
-        self.size = len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
-
-    @property
-    def bytes_read(self) -> int:
-        return sum(size for _, size in self.reads)
 
 
 # ---------------------------------------------------------------------- real files
@@ -101,7 +83,7 @@ def test_every_bit_flip_ends_in_a_value_or_a_decode_error() -> None:
 def test_large_footer_costs_one_more_read_and_no_blob() -> None:
     blobs = bytes(1_000_000)
     payload = as_json({"blobs": [{**BLOB, "length": len(blobs)}], "properties": {"x": "y" * 30_000}})
-    source = CountingSource(puffin(payload, blobs))
+    source = Recorder(puffin(payload, blobs))
     footer = decode_footer(source)
     assert footer.offset == 4 + len(blobs)
     assert source.reads == [
@@ -112,7 +94,7 @@ def test_large_footer_costs_one_more_read_and_no_blob() -> None:
 
 
 def test_small_file_is_read_once() -> None:
-    source = CountingSource(puffin(b'{"blobs":[]}'))
+    source = Recorder(puffin(b'{"blobs":[]}'))
     decode_footer(source)
     assert source.reads == [(0, 32)]
 

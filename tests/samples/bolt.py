@@ -106,3 +106,10 @@ def plain(bucket: Any) -> dict[bytes, Any]:
     return {
         key: plain(entry) if hasattr(entry, "entries") else bytes(entry.data) for key, entry in bucket.entries.items()
     }
+
+
+def scorch_root(deleted: bytes, *, page_size: int = 1024) -> bytes:
+    """root.bolt of a scorch index: a snapshot of one segment of version 15, and its deleted rows as a bitmap."""
+    meta = Inline({b"timeStamp": b"2026-01-02T03:04:05.678Z", b"type": b"zap", b"version": b"\0\0\0\x0f\0"})
+    segment = Inline({b"p": b"000000000001.zap", b"d": deleted})
+    return Bolt({b"s": {b"\x89": {b"i": Inline(), b"m": meta, b"\x89": segment}}}, page_size=page_size).data()

@@ -133,6 +133,15 @@ def test_hazard_addresses_outside(version: int, wrong: int) -> None:
 # ------------------------------------------------------------------ writer id
 
 
+def test_a_writer_id_has_a_largest_size() -> None:
+    most = footer_of(17, 0, 0, 0, writer=b"x" * (1 << 16)) + bytes(4)
+    assert len(decode(most).writer_id) == 1 << 16
+    more = footer_of(17, 0, 0, 0, writer=b"x" * ((1 << 16) + 1)) + bytes(4)
+    with pytest.raises(NotCanonical, match="expected at most 65536 bytes, found 65537") as caught:
+        decode(more)
+    assert caught.value.offset == len(more) - 40
+
+
 def test_a_writer_id_is_exposed_and_its_contents_are_not_read() -> None:
     craft = minimal(17)
     raw = craft.finish()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import Edges, decode_edges, encode_edges
-from samples.zap.parts import footer, plain, segment, survives
+from samples.zap.parts import footer, plain, segment
 from samples.zap.segments import uv
 
 INDEX = 5
@@ -76,16 +76,3 @@ def test_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
 def test_trees_that_cannot_be_written(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(UsageError, match="nested documents"):
         encode_edges(edges_of(pairs))
-
-
-def test_damage() -> None:
-    pairs = [(200, 130), (1, 0), (3, 1), (129, 128)]
-    raw = bytes(INDEX + 8 * 250) + uv(len(pairs)) + b"".join(uv(*pair) for pair in pairs)
-    foot = footer(17, 250, INDEX)
-    survives(
-        lambda bad: decode_edges(segment(bad), foot),
-        lambda edges: decode(encode_edges(edges), 250),
-        raw,
-        INDEX + 8 * 250,
-        len(raw),
-    )

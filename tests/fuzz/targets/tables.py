@@ -7,10 +7,6 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import orc
-
 from dvcodec import DecodeError
 from dvcodec.core import avro
 from dvcodec.io import Storage
@@ -32,6 +28,8 @@ from dvcodec.tables.scorch.metadata import read_root
 from fuzz import mend, structures
 from fuzz.seeds import files
 from fuzz.target import MANY, Target, check_rows, held
+from samples.bolt import scorch_root
+from samples.position_deletes import position_deletes
 
 FOLDER = Folder("/t", recorded="s3://lake/t")
 
@@ -199,49 +197,9 @@ def _run_root(data: bytes) -> None:
 
 
 def _bolts() -> Iterator[bytes]:
-    """Small pages, which bbolt makes where memory has them: two meta pages, and a leaf with the buckets in it."""
-    yield _bolt(1024)
-    yield _bolt(4096)
-
-
-def _bolt(size: int) -> bytes:
-    def page(number: int, kind: int, count: int, content: bytes) -> bytes:
-        head = number.to_bytes(8, "little") + kind.to_bytes(2, "little") + count.to_bytes(2, "little") + bytes(4)
-        return head + content
-
-    def leaf(items: list[tuple[bytes, bytes, int]]) -> bytes:
-        table, rest = b"", b""
-        for i, (key, value, flags) in enumerate(items):
-            place = 16 * (len(items) - i) + len(rest)
-            table += b"".join(n.to_bytes(4, "little") for n in (flags, place, len(key), len(value)))
-            rest += key + value
-        return table + rest
-
-    def bucket(items: list[tuple[bytes, bytes, int]]) -> bytes:
-        return bytes(16) + page(0, 2, len(items), leaf(items))
-
-    def root(number: int) -> bytes:
-        return number.to_bytes(8, "little") + bytes(8)
-
-    meta = bucket(
-        [(b"timeStamp", b"2026-01-02T03:04:05.678Z", 0), (b"type", b"zap", 0), (b"version", b"\0\0\0\x0f\0", 0)]
-    )
-    one_row = bytes.fromhex("3a3000000100000000000000100000000500")
-    segment = bucket([(b"d", one_row, 0), (b"p", b"000000000001.zap", 0)])
-    epochs = leaf([(b"\x89", root(5), 1)])
-    entries = leaf([(b"i", bucket([]), 1), (b"m", meta, 1), (b"\x89", segment, 1)])
-    pages = [
-        page(2, 2, 1, leaf([(b"s", root(4), 1)])),
-        page(3, 0x10, 0, b""),
-        page(4, 2, 1, epochs),
-        page(5, 2, 3, entries),
-    ]
-    numbers = ((0xED0CDAED, 4), (2, 4), (size, 4), (0, 4), (2, 8), (0, 8), (3, 8), (6, 8))
-    metas = []
-    for i in (0, 1):
-        fields = b"".join(n.to_bytes(width, "little") for n, width in (*numbers, (i, 8)))
-        metas.append(page(i, 4, 0, fields + bytes(8)))
-    return mend.bolt(b"".join(one.ljust(size, b"\0") for one in (*metas, *pages)))
+    """Small pages, which bbolt makes where memory has them."""
+    for page_size in (1024, 4096):
+        yield scorch_root(bytes.fromhex("3a3000000100000000000000100000000500"), page_size=page_size)
 
 
 _FORMATS = ("parquet", "avro", "orc")
@@ -260,30 +218,11 @@ def _run_position_deletes(data: bytes) -> None:
 
 
 def _position_deletes() -> Iterator[bytes]:
-    paths = pa.array(["s3://b/a.parquet"] * 3 + ["b"] * 2)
-    kinds = [pa.field("file_path", pa.string(), nullable=False), pa.field("pos", pa.int64(), nullable=False)]
-    table = pa.Table.from_arrays([paths, pa.array([1, 2, 70_000, 0, 2**40])], schema=pa.schema(kinds))
     for options in ({}, {"use_dictionary": False, "compression": "NONE"}, {"compression": "zstd"}):
-        out = pa.BufferOutputStream()
-        pq.write_table(table, out, **options)
-        yield b"\5\0" + out.getvalue().to_pybytes()
+        yield b"\5\0" + position_deletes("parquet", **options)
     for options in ({}, {"compression": "zlib", "dictionary_key_size_threshold": 1.0}):
-        out = pa.BufferOutputStream()
-        orc.write_table(table, out, **options)
-        yield b"\5\2" + out.getvalue().to_pybytes()
-    yield b"\5\1" + _avro_deletes()
-
-
-def _avro_deletes() -> bytes:
-    schema = {
-        "type": "record",
-        "name": "deletes",
-        "fields": [
-            {"name": "file_path", "type": "string", "field-id": 2147483546},
-            {"name": "pos", "type": "long", "field-id": 2147483545},
-        ],
-    }
-    return avro.encode(schema, [{"file_path": "s3://b/a", "pos": i} for i in range(5)], codec="null")
+        yield b"\5\2" + position_deletes("orc", **options)
+    yield b"\5\1" + position_deletes("avro")
 
 
 def _run_avro_rows(data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import cramjam
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from limits.making import SMALL, Inputs, cases, drained, limit
+from samples.avro import block as block_of
+from samples.avro import header, zigzag
 from samples.bombs import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
 from samples.zap.segments import uv
 
@@ -20,19 +21,11 @@ WRONG_CRC = bytes(4)
 """What follows a block of snappy."""
 
 
-def zigzag(value: int) -> bytes:
-    return uv((value << 1) ^ (value >> 63) if value < 0 else value << 1)
-
-
 def avro_file(
     schema: Any, count: int, block: bytes, codec: str = "null", *, size: int | None = None, times: int = 1
 ) -> bytes:
     """A container file; `size` is what its block claims to have, and there are `times` of it."""
-    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
-    entries = ((b"avro.schema", text), (b"avro.codec", codec.encode()))
-    head = b"".join(zigzag(len(part)) + part for entry in entries for part in entry)
-    blocks = zigzag(count) + zigzag(len(block) if size is None else size) + block + bytes(16)
-    return b"Obj\1" + zigzag(len(entries)) + head + b"\0" + bytes(16) + blocks * times
+    return header(schema, codec) + block_of(count, block, size=size) * times
 
 
 def avro_blocks(schema: Any) -> Inputs:

@@ -13,30 +13,13 @@ from dvcodec.lance.manifest import read_operation
 from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, no_memory, refuse
 from samples import bitmaps
 from samples.bombs import HUGE, MEGA
+from samples.lance import field, scalar, segment, span
 from samples.zap.segments import uv
-
-
-def field(number: int, *parts: bytes) -> bytes:
-    """A length-delimited field of protobuf."""
-    body = b"".join(parts)
-    return uv(number << 3 | 2) + uv(len(body)) + body
-
-
-def scalar(number: int, value: int) -> bytes:
-    return uv(number << 3, value)
 
 
 def lance_file(body: bytes, size: int | None = None) -> bytes:
     length = struct.pack("<I", len(body) if size is None else size)
     return length + body + struct.pack("<qhh4s", 0, 0, 2, b"LANC")
-
-
-def range_(start: int, end: int, *more: bytes) -> bytes:
-    return b"".join([scalar(1, start), scalar(2, end), *more])
-
-
-def segment(number: int, body: bytes) -> bytes:
-    return field(1, field(number, body))
 
 
 def holes(width: int, data: bytes) -> bytes:
@@ -46,9 +29,9 @@ def holes(width: int, data: bytes) -> bytes:
 SEQUENCES: Inputs = {
     "length of an exabyte": lambda: b"\x0a" + uv(2**62) + b"\0",
     "varint without an end": lambda: b"\x0a" + b"\xff" * 100_000,
-    "range that goes back": lambda: segment(1, range_(2**63, 5)),
-    "holes of nothing": lambda: segment(2, range_(0, 2**62, field(3, holes(1, b"\0")))),
-    "bitmap that is too short": lambda: segment(3, range_(0, 2**62, field(3, b"\xff"))),
+    "range that goes back": lambda: segment(1, span(2**63, 5)),
+    "holes of nothing": lambda: segment(2, span(0, 2**62), field(3, holes(1, b"\0"))),
+    "bitmap that is too short": lambda: segment(3, span(0, 2**62), field(3, b"\xff")),
     "sorted that is not": lambda: segment(4, holes(1, b"\2\0\1\0" * 50_000)),
     "offsets beyond 64 bits": lambda: segment(5, field(2, scalar(1, 2**64 - 1), field(2, b"\xff" * 40))),
     "groups in groups": lambda: b"\x0b" * 200_000,
@@ -77,15 +60,15 @@ CASES = [
         "lance.decode_row_ids, asked for all",
         lambda data: lance.decode_row_ids(data).to_numpy(),
         {
-            "range of everything": lambda: segment(1, range_(0, 2**63)),
-            "range with holes": lambda: segment(2, range_(0, 2**40)),
+            "range of everything": lambda: segment(1, span(0, 2**63)),
+            "range with holes": lambda: segment(2, span(0, 2**40)),
         },
     ),
     *cases(
         "lance.decode_versions",
         lambda data: lance.decode_versions(data).to_numpy(),
         {
-            "span of everything": lambda: field(1, field(1, field(1, range_(0, 2**63))), scalar(2, 3)),
+            "span of everything": lambda: field(1, field(1, field(1, span(0, 2**63))), scalar(2, 3)),
             "length of an exabyte": lambda: b"\x0a" + uv(2**62),
         },
     ),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import cramjam
 import numpy as np
 
-from battery import outcome
-from dvcodec import DecodeError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
 from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields, decode_footer
@@ -76,29 +72,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
-
-
-def damaged(raw: bytes, start: int, stop: int, flips: int = 400) -> Iterator[bytes]:
-    """All prefixes that end in the region, every byte of it set to what hurts, and random flips of one bit or more."""
-    for size in range(start, stop):
-        yield raw[:size]
-    for at in range(start, stop):
-        for byte in (0x00, 0x01, 0x7F, 0x80, 0xFF, raw[at] ^ 0x01, (raw[at] + 1) & 0xFF):
-            yield raw[:at] + bytes([byte]) + raw[at + 1 :]
-    dice = random.Random(7)
-    for _ in range(flips):
-        out = bytearray(raw)
-        for _ in range(dice.choice((1, 1, 2, 5))):
-            out[dice.randrange(start, stop)] ^= 1 << dice.randrange(8)
-        yield bytes(out)
-
-
-def survives(decode: Callable[[bytes], Any], again: Callable[[Any], Any], raw: bytes, start: int, stop: int) -> None:
-    """Damage ends in a `DecodeError`, or in a value that can be written and read: `again` does both."""
-    values = 0
-    for bad in damaged(raw, start, stop):
-        found = outcome(decode, bad)
-        if not isinstance(found, DecodeError):
-            assert plain(again(found)) == plain(found)
-            values += 1
-    assert values, "some damage makes another value"

@@ -10,7 +10,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.zap import vellum
 from dvcodec.zap.vellum import States, Walker, count_keys
-from samples.zap.vellum import blob, dictionaries, doubling, follow, keys_of, many, naive_build, one
+from samples.zap.vellum import blob, dictionaries, doubling, follow, many, naive_build, one
 
 
 def walker_of(data: bytes) -> tuple[States, int]:
@@ -34,16 +34,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(States, "chain", chain)
     return read
-
-
-@given(dictionaries.filter(bool), st.data())
-def test_ranges(items: dict[bytes, int], data: st.DataObject) -> None:
-    packed = naive_build(items)
-    bound = st.one_of([st.sampled_from(sorted(items)), *keys_of.values()])
-    start, stop = data.draw(bound), data.draw(st.none() | bound)
-    assert full(packed) == sorted(items.items())
-    wanted = [item for item in sorted(items.items()) if item[0] >= start and (stop is None or item[0] < stop)]
-    assert full(packed, start, stop) == wanted
 
 
 @given(dictionaries.filter(bool), st.integers(-3, 3))
@@ -103,7 +93,9 @@ def test_a_long_end_is_read_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_chain_leads_to_something_wrong() -> None:
     data = blob(many() + follow(97) * 5000, 1)
-    with pytest.raises(NotCanonical, match="number of transitions of a state: expected at least 1") as caught:
+    with pytest.raises(
+        NotCanonical, match="number of transitions of a state: expected at least 1, .* found 0"
+    ) as caught:
         full(data)
     assert caught.value.offset == 18
 
