@@ -93,9 +93,7 @@ def test_a_long_end_is_read_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_chain_leads_to_something_wrong() -> None:
     data = blob(many() + follow(97) * 5000, 1)
-    with pytest.raises(
-        NotCanonical, match="number of transitions of a state: expected at least 1, .* found 0"
-    ) as caught:
+    with pytest.raises(NotCanonical, match=r"number of transitions of a state: .* at least 1, .* found 0") as caught:
         full(data)
     assert caught.value.offset == 18
 
