@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import zlib
 from pathlib import Path
 from typing import Literal, cast
 
@@ -18,10 +19,12 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64, FrozenBitMap, FrozenBitMap64
 
 from cases import each
-from dvcodec import DecodeError, LimitExceeded, Limits, RowSet, Truncated, UsageError
-from dvcodec.dialects import DIALECTS, WRAPPERS, Dialect, decode, encode
+from dvcodec import DecodeError, LimitExceeded, Limits, RowSet, Truncated, UsageError, iceberg, sniff, verify
+from dvcodec.dialects import DIALECTS, WRAPPERS, Dialect, decode, ducklake, encode, tantivy
+from dvcodec.puffin import PuffinWriter
 
-CROARING = json.loads((Path(__file__).parent / "vectors" / "dialects" / "croaring.json").read_text())
+VECTORS = Path(__file__).parent / "vectors" / "dialects"
+CROARING = json.loads((VECTORS / "croaring.json").read_text())
 DORIS = {
     "AA==": [],
     "BAIAAAAAOzAAAAEAAB8AAQAAAB8AAQAAADowAAABAAAAAAAAABAAAAAAAA==": [*range(32), 1 << 32],
@@ -201,3 +204,100 @@ def test_limits_apply() -> None:
         decode(b"", "doris")
     with pytest.raises(UsageError, match="dialect"):
         decode(b"", cast("Dialect", "druid"))
+
+
+def test_the_vector_that_ducklake_writes() -> None:
+    file = VECTORS / "ducklake.puffin"
+    assert ducklake.read_snapshots(file) == {None: RowSet(range(10, 501))}
+    assert sniff(file).kind == "blob"
+    assert verify(file).ok
+
+
+def test_vectors_of_several_snapshots(tmp_path: Path) -> None:
+    snapshots = {7: RowSet([1, 2, 2**33]), 3: RowSet([2]), 12: RowSet([1, 2, 5, 2**33])}
+    file = tmp_path / "several.puffin"
+    ducklake.write_snapshots(file, "t/data.parquet", snapshots)
+    assert ducklake.read_snapshots(file) == snapshots
+    assert list(ducklake.read_snapshots(file.read_bytes())) == [3, 7, 12]
+    assert iceberg.read_deletion_vectors(file, duplicates="last") == {"t/data.parquet": snapshots[12]}
+    assert verify(file).ok
+    ducklake.write_snapshots(file, "t/data.parquet", {7: snapshots[7]})
+    assert ducklake.read_snapshots(file) == {None: snapshots[7]}
+    for wrong, message in (
+        ({}, "none"),
+        ({3: RowSet([2]), 7: RowSet([1])}, "7 deletes not all rows of 3"),
+        ({-1: RowSet([1])}, "snapshot"),
+        ({1: [1]}, "RowSet"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            ducklake.write_snapshots(file, "t/data.parquet", cast("dict[int, RowSet]", wrong))
+    assert ducklake.read_snapshots(file) == {None: snapshots[7]}
+
+
+@each(
+    ["properties", "what"],
+    [
+        ([{}], "blob property ducklake-snapshot-id"),
+        ([{"ducklake-snapshot-id": "x"}], "blob property ducklake-snapshot-id"),
+        ([{"ducklake-snapshot-id": "4"}] * 2, "blob property ducklake-snapshot-id"),
+        (
+            [{"ducklake-snapshot-id": str(i), "referenced-data-file": str(i)} for i in range(2)],
+            "blob property referenced-data-file",
+        ),
+        ([{"ducklake-snapshot-id": "4", "cardinality": "2"}], "cardinality"),
+        ([], "deletion vectors"),
+    ],
+)
+def test_snapshots_that_contradict_each_other(properties: list[dict[str, str]], what: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.puffin"
+    with PuffinWriter(file) as writer:
+        for one in properties:
+            frame = iceberg.encode(RowSet([1]))
+            writer.add("deletion-vector-v1", frame, fields=[], snapshot_id=-1, sequence_number=-1, properties=one)
+    with pytest.raises(DecodeError, match=what):
+        ducklake.read_snapshots(file)
+
+
+@given(some_rows(), st.sampled_from([0, 1, 63, 64, 65, 70_000]))
+def test_documents_survive(rows: RowSet, more: int) -> None:
+    deleted = RowSet([row for row in rows.to_numpy(np.uint64).tolist() if row < 300_000])
+    documents = (-1 if deleted.max is None else deleted.max) + 1 + more
+    assert tantivy.decode(tantivy.encode(deleted, documents)) == (deleted, documents)
+
+
+FOOTER = b'{"version":{"index_format_version":7},"crc":0}'
+
+
+def alive(body: str, footer: bytes | None = None) -> bytes:
+    """A file of tantivy: body as hex, and a footer that fits it, unless one is given."""
+    data = bytes.fromhex(body)
+    text = FOOTER.replace(b'"crc":0', b'"crc":%d' % zlib.crc32(data)) if footer is None else footer
+    return data + text + len(text).to_bytes(4, "little") + (1337).to_bytes(4, "little")
+
+
+WRONG_FILES = {
+    "no footer": (b"\0" * 7, "end of the footer"),
+    "another magic": (b"\0" * 20, "magic"),
+    "a footer that is too long": (b"\xff" * 4 + (1337).to_bytes(4, "little"), "bytes of the footer"),
+    "no JSON": (alive("00000000", b"{"), "footer"),
+    "no CRC": (alive("00000000", b'{"version":{"index_format_version":7}}'), "footer"),
+    "another format": (alive("00000000", FOOTER.replace(b"7", b"8")), "version of tantivy's format"),
+    "another CRC": (alive("00000000", FOOTER), "CRC-32 of the words"),
+    "no words": (alive("01000000"), "words"),
+    "more words": (alive("00000000" + "00" * 8), "bytes after the end of the words"),
+    "alive after the last": (alive("01000000" + "02" + "00" * 7), "bits after the last document"),
+}
+
+
+@each("name", WRONG_FILES)
+def test_alive_bitsets_that_are_wrong(name: str) -> None:
+    data, what = WRONG_FILES[name]
+    with pytest.raises(DecodeError) as caught:
+        tantivy.decode(data, source="x")
+    assert (caught.value.what, caught.value.source) == (what, "x")
+
+
+def test_documents_that_do_not_fit() -> None:
+    for deleted, documents in ((RowSet([5]), 5), (RowSet(), 2**32), (RowSet(), -1)):
+        with pytest.raises(UsageError):
+            tantivy.encode(deleted, documents)

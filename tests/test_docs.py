@@ -37,6 +37,8 @@ API_MODULES = (
     "dvcodec.arrow",
     "dvcodec.delta",
     "dvcodec.dialects",
+    "dvcodec.dialects.ducklake",
+    "dvcodec.dialects.tantivy",
     "dvcodec.iceberg",
     "dvcodec.lance",
     "dvcodec.mumbling",

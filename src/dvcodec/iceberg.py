@@ -47,6 +47,7 @@ from dvcodec.io.sink import SinkFile
 from dvcodec.io.target import check_data_file, check_reach, file_key, file_keys, log_merged_spellings, protocols
 from dvcodec.puffin import (
     CREATED_BY,
+    DUCKLAKE_SNAPSHOT,
     MAGIC,
     REFERENCED_DATA_FILE,
     BlobMetadata,
@@ -221,14 +222,17 @@ def _overlaps(footer: Footer) -> Iterator[Check]:
 
 
 def check_duplicates(blobs: Iterable[BlobMetadata]) -> Iterator[Check]:
-    """Report second vectors of a data file, in any spelling: ``one-vector-per-file``."""
-    seen: dict[str, BlobMetadata] = {}
+    """Report second vectors of a data file, in any spelling: ``one-vector-per-file``.
+
+    DuckLake's have a snapshot each, so one vector of each snapshot is fine.
+    """
+    seen: dict[tuple[str, str | None], BlobMetadata] = {}
     duplicates = 0
     for blob in blobs:
         path = blob.properties.get(REFERENCED_DATA_FILE)
         if blob.type != BLOB_TYPE or path is None:
             continue
-        key = file_key(path)
+        key = (file_key(path), blob.properties.get(DUCKLAKE_SNAPSHOT))
         if key in seen:
             duplicates += 1
             first = seen[key]

@@ -73,6 +73,8 @@ CREATED_BY = "created-by"
 """File property that names the writer."""
 REFERENCED_DATA_FILE = "referenced-data-file"
 """Blob property of deletion-vector-v1: the data file whose rows the vector deletes."""
+DUCKLAKE_SNAPSHOT = "ducklake-snapshot-id"
+"""Blob property of DuckLake: the snapshot whose deleted rows a vector has."""
 
 
 @dataclass(frozen=True, slots=True)

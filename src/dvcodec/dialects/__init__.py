@@ -13,6 +13,9 @@ docs/formats/dialects.md says what each was held against.
 - ``pyroaring32``, ``pyroaring64`` (`dvcodec.dialects.pyroaring_pickle`): pickles of pyroaring's bitmaps.
 - ``delvec`` (`dvcodec.dialects.delvec`): pages of StarRocks' delete vectors.
 - ``hudi`` (`dvcodec.dialects.hudi`): record positions in the header of a log block of Hudi.
+
+Two modules have functions of their own, because a file has more than a bitmap: `dvcodec.dialects.tantivy` (alive
+bitsets) and `dvcodec.dialects.ducklake` (the vectors of one data file in several snapshots).
 """
 
 from __future__ import annotations
