@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from dvcodec.io.store import AccessDenied, Reason, Store, StoreError, open_store
+from lake.web import Quiet, serving
 
 obstore = pytest.importorskip("obstore")
 
@@ -45,18 +45,12 @@ class Teller(ThreadingHTTPServer):
         self.asked: list[str] = []
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Answer(Quiet):
     def do_GET(self) -> None:
         assert isinstance(self.server, Teller)
         self.server.asked.append(self.command)
         left = self.server.said[self.command]
-        status, headers, body = left.pop(0) if len(left) > 1 else left[0]
-        self.send_response(status)
-        for name, value in ({"Content-Length": str(len(body))} | headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.say(*(left.pop(0) if len(left) > 1 else left[0]))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -64,19 +58,12 @@ class _Answer(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self.do_GET()
 
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
 def teller() -> Iterator[Teller]:
     made = Teller()
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with serving(made):
+        yield made
 
 
 def store_of(teller: Teller) -> Store:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io.store import StoreOptions, open_store
 from dvcodec.io.store.objects import complete
 from lake.servers import NOWHERE
+from lake.web import Quiet, serving
 
 pytest.importorskip("obstore")
 
@@ -35,34 +35,19 @@ class Recorder(ThreadingHTTPServer):
         self.seen: list[tuple[str, str | None]] = []
 
 
-class Answer(BaseHTTPRequestHandler):
+class Answer(Quiet):
     def do_GET(self) -> None:
         assert isinstance(self.server, Recorder)
         signed = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
         self.server.seen.append((signed, self.headers.get("x-amz-security-token")))
-        self.send_response(200)
-        for name, value in (
-            ("ETag", '"e"'),
-            ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT"),
-            ("Content-Length", "1"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(b"x")
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        self.say(200, {"ETag": '"e"', "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"x")
 
 
 @pytest.fixture
 def server() -> Iterator[Recorder]:
     made = Recorder()
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with serving(made):
+        yield made
 
 
 @pytest.fixture
@@ -151,11 +136,11 @@ class Machine(Answer):
     """Also a container's and a machine's own service of credentials."""
 
     def do_PUT(self) -> None:
-        self._say("token")
+        self.say(200, {}, b"token")
 
     def do_GET(self) -> None:
         if self.path == ROLE:
-            self._say("role")
+            self.say(200, {}, b"role")
         elif self.path.startswith(("/container", ROLE)):
             key = {
                 "AccessKeyId": self.path.rpartition("/")[2].upper(),
@@ -163,15 +148,10 @@ class Machine(Answer):
                 "Token": "t",
                 "Code": "Success",
             }
-            self._say(json.dumps(key | {"Expiration": "2099-01-01T00:00:00Z", "LastUpdated": "2020-01-01T00:00:00Z"}))
+            key |= {"Expiration": "2099-01-01T00:00:00Z", "LastUpdated": "2020-01-01T00:00:00Z"}
+            self.say(200, {}, json.dumps(key).encode())
         else:
             super().do_GET()
-
-    def _say(self, text: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
 
 
 @pytest.mark.parametrize("first", range(len(LEVELS)), ids=[level[0] or "anonymous" for level in LEVELS])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ from cli_runner import run
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import open_source
 from dvcodec.io.store import StoreError, objects
+from lake import web
 
 pytest.importorskip("obstore")
 
@@ -46,14 +46,8 @@ def serving(folder: Path, handler: Callable[..., NoRanges], tls: ssl.SSLContext 
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: handler(*given, directory=str(folder)))
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with web.serving(server) as url:
+        yield url
 
 
 @pytest.fixture
