@@ -159,6 +159,26 @@ def test_hazard_records_in_each_other() -> None:
     assert error.what == "field records overlap"
 
 
+@each("version", VERSIONS)
+def test_fields_that_are_none(version: int) -> None:
+    """Blocks of doc values, addresses and names that no field has."""
+    for block in ((10, 20), (20, 10), (5, 10**9), (10**9, 10**9 + 40)):
+        craft = minimal(version)
+        craft.field("f", block=block)
+        error = refusal(craft)
+        assert (error.what, error.actual) == ("doc value block", f"bytes {block[0]} to {block[1]}")
+    craft = minimal(version)
+    craft.field(b"\xff\xfe")
+    assert (refusal(craft).what, refusal(craft).actual) == ("field name", repr(b"\xff\xfe"))
+    craft = SegmentBuilder(version)
+    craft.documents(1)
+    assert (refusal(craft).what, refusal(craft).actual) == ("first field", "no field")
+    craft.field("a")
+    assert (refusal(craft).what, refusal(craft).actual) == ("first field", "'a'")
+    index = uv(3) + bytes(8) if version > 15 else bytes(9)
+    assert refusal(minimal(version), index=index).what == ("sections index" if version > 15 else "fields index")
+
+
 # ------------------------------------------------------------------ sections
 
 
