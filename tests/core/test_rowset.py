@@ -114,6 +114,24 @@ def test_invalid_ranges_are_refused(wrong: Any) -> None:
         RowSet.from_ranges(wrong)
 
 
+@each(
+    "mask",
+    [[1, 0], np.array([1]), np.array([[True]]), [[True], [False]], np.zeros((1, 1), np.bool_), ["a"], [[True], True]],
+    ids=name_of,
+)
+def test_masks_are_flat_booleans(mask: Any) -> None:
+    with pytest.raises(UsageError, match="flat array of booleans"):
+        RowSet.from_mask(mask)
+
+
+def test_masks_end_with_the_last_position() -> None:
+    assert RowSet.from_mask([True, False, True], start=2**64 - 3) == {2**64 - 3, 2**64 - 1}
+    assert not RowSet.from_mask([], start=2**64 - 1)
+    for mask, start in (([True, False], 2**64 - 1), ([True], 2**64), ([], 2**64)):
+        with pytest.raises(UsageError, match=r"beyond positions 0 to 2\*\*64 - 1"):
+            RowSet.from_mask(mask, start=start)
+
+
 # ------------------------------------------------------------------ laws of sets
 
 
