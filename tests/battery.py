@@ -79,7 +79,7 @@ class Recorder:
         self._data = memoryview(data)
 
     def read(self, offset: int, size: int) -> memoryview:
-        if offset + size > self.size:
+        if not 0 <= offset <= offset + size <= self.size:
             raise Truncated("byte range", source=self.name, offset=offset)
         self.reads.append((offset, size))
         return self._data[offset : offset + size]
