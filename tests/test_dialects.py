@@ -126,7 +126,8 @@ TREE = """01 0100000000000000
 WRONG: dict[str, tuple[Dialect, str, str]] = {
     "ClickHouse's kind": ("clickhouse32", "02 00", "kind"),
     "a size that is another": ("clickhouse32", "01 09 3a30000000000000 00", "bytes after the end of the bitmap"),
-    "more values than bytes": ("clickhouse64", "00 ffffffffff7f", "values"),
+    "more values than bytes": ("clickhouse64", "00 02 0500000000000000", "values"),
+    "a list that ClickHouse refuses": ("clickhouse8", "00 21" + bytes(range(33)).hex(), "count"),
     "a value beyond the column's type": ("clickhouse8", "01 12 3a30000001000000 00000000 10000000 0001", "values"),
     "Doris' code": ("doris", "06", "code"),
     "a key twice": ("doris", "04 02" + "07000000 3a30000000000000" * 2, "key"),
@@ -174,6 +175,7 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
         "8003 63 7079726f6172696e670a 4269744d61700a 52",
         "instruction of the pickle",
     ),
+    "instructions without end": ("pyroaring32", "8004" + "94" * 99, "instruction of the pickle"),
     "no name": ("pyroaring32", "8003 63 7079726f6172696e67", "name"),
     "Java's flag": ("java-legacy", "02 00000000", "flag for signed values"),
     "StarRocks' version": ("delvec", "02", "version"),
@@ -198,8 +200,9 @@ def test_limits_apply() -> None:
     for dialect in DIALECTS:
         with pytest.raises(LimitExceeded, match="max_vector_bytes"):
             decode(encode(rows, dialect), dialect, limits=Limits(max_vector_bytes=3))
-    with pytest.raises(LimitExceeded, match="max_cardinality"):
-        decode(encode(rows, "doris"), "doris", limits=Limits(max_cardinality=99))
+        for few in (rows, RowSet(range(9))):
+            with pytest.raises(LimitExceeded, match="max_cardinality"):
+                decode(encode(few, dialect), dialect, limits=Limits(max_cardinality=len(few) - 1))
     with pytest.raises(Truncated):
         decode(b"", "doris")
     with pytest.raises(UsageError, match="dialect"):

@@ -112,6 +112,7 @@ def decode(
     wrapper = WRAPPERS[dialect]
     rows = wrapper.read(cursor, limits)
     cursor.expect_end("the bitmap")
+    limits.check("max_cardinality", rows.cardinality, cursor, 0)
     if rows and (rows.max or 0) > wrapper.highest:
         raise cursor.error(NotCanonical, "values", at=0, expected=f"at most {wrapper.highest}", actual=rows.max)
     return rows

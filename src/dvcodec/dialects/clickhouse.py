@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic
+from dvcodec.core.errors import BadMagic, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.varints import uvarints
@@ -30,7 +30,11 @@ def group_bitmap(width: int) -> Wrapper:
 def _read(cursor: Cursor, limits: Limits, width: int) -> RowSet:
     kind = cursor.u8("kind")
     if kind == 0:
-        return read_values(cursor, cursor.uvarint("count"), width)
+        at = cursor.pos
+        count = cursor.uvarint("count")
+        if count > _SMALL_SET:
+            raise cursor.error(NotCanonical, "count", at=at, expected=f"at most {_SMALL_SET} in a list", actual=count)
+        return read_values(cursor, count, width)
     if kind != 1:
         raise cursor.error(BadMagic, "kind", at=0, expected="0 or 1", actual=kind)
     with cursor.restrict_to(cursor.uvarint("size"), "the bitmap"):

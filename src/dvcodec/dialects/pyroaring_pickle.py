@@ -27,6 +27,8 @@ _TEXT = {_TEXT_1: 1, b"X": 4, b"\x8d": 8}
 _BYTES = {b"C": 1, b"B": 4, b"\x8e": 8}
 _PASSED_BY = {_FRAME: 8, _MEMOIZE: 0, b"q": 1, b"r": 4}
 """Instructions that change nothing for a single object, and the bytes of their arguments."""
+_MOST_PASSED_BY = 4
+"""More of them in a row than pickle writes."""
 _PROTOCOLS = range(2, 6)
 _LONGEST_NAME = 64
 _SHORT = 255
@@ -58,8 +60,12 @@ def _read(
 
 def _next(cursor: Cursor) -> bytes:
     """Read the next instruction that matters."""
-    while (found := bytes(cursor.take(1, "instruction"))) in _PASSED_BY:
+    found = bytes(cursor.take(1, "instruction"))
+    for _ in range(_MOST_PASSED_BY):
+        if found not in _PASSED_BY:
+            break
         cursor.take(_PASSED_BY[found], "argument")
+        found = bytes(cursor.take(1, "instruction"))
     return found
 
 
