@@ -142,6 +142,7 @@ def test_other_than_an_object_is_refused(text: str | bytes) -> None:
         ("p", "file:/tmp/x.bin", None, "/tmp/x.bin"),
         ("p", "file://localhost/tmp/x.bin", None, "/tmp/x.bin"),
         ("p", "file://elsewhere/tmp/x.bin", None, "file://elsewhere/tmp/x.bin"),
+        ("p", "s3:/x.bin", None, "s3:/x.bin"),
         ("p", "/tmp/a%20b/x.bin", None, "/tmp/a b/x.bin"),
         ("r", "dir/x.bin", "s3://bucket/t/", "s3://bucket/t/dir/x.bin"),
         ("r", "x%20y.bin", "/t", "/t/x%20y.bin"),
@@ -231,6 +232,12 @@ def test_uuid_is_the_last_20_characters() -> None:
 )
 def test_unique_id(descriptor: Descriptor, expected: str) -> None:
     assert descriptor.unique_id == expected
+
+
+def test_the_largest_numbers_are_valid() -> None:
+    largest = Descriptor("u", SPEC, 2**31 - 1, 2**63 - 1, 2**31 - 1)
+    assert Descriptor.from_json(largest.to_json()) == largest
+    assert Descriptor("i", "", 0, 0) == EMPTY
 
 
 # ---------------------------------------------------------------------- from a location

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dvcodec import (
+    DecodeError,
     NotCanonical,
     RowSet,
     iceberg,
@@ -39,3 +40,19 @@ def test_many_names_for_the_same_bytes_are_refused(count: int, length: int | Non
         with pytest.raises(NotCanonical, match="lengths of all vectors"):
             read(data)
     assert "container" in {check.name for check in verify(data).findings}
+
+
+def test_lengths_are_refused_together_only_above_the_size_of_the_file() -> None:
+    """All but the longest: it is refused by itself."""
+    out = io.BytesIO()
+    iceberg.write_deletion_vectors(out, {"a": RowSet([1])})
+    with open_puffin(out.getvalue()) as reader:
+        (blob,) = reader.blobs
+    for more, what in ((0, "length field"), (1, "lengths of all vectors")):
+        lengths = (12, blob.length - 8 + more, blob.length)
+        names = ({**blob.properties, "referenced-data-file": str(length)} for length in lengths)
+        blobs = tuple(
+            replace(blob, properties=name, length=length) for name, length in zip(names, lengths, strict=True)
+        )
+        with pytest.raises(DecodeError, match=what):
+            iceberg.read_deletion_vectors(out.getvalue()[: 4 + blob.length] + encode_footer(Footer(blobs)))

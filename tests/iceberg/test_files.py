@@ -14,6 +14,7 @@ import pytest
 from battery import Recorder, outcome
 from cases import each
 from dvcodec import (
+    BadMagic,
     CardinalityMismatch,
     DecodeError,
     DvLocation,
@@ -150,6 +151,17 @@ def test_corrupt_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[
     assert "<bytes>" in str(caught.value)
 
 
+def test_errors_are_placed_from_the_start_of_the_blob() -> None:
+    blob = GOOD[0]
+    other = blob[:4] + bytes(4) + blob[8:]
+    with pytest.raises(BadMagic) as caught:
+        iceberg.decode(other, verify_checksum=False)
+    assert caught.value.offset == 4
+    with pytest.raises(BadMagic) as caught:
+        iceberg.decode(other, verify_checksum=False, base=100)
+    assert caught.value.offset == 104
+
+
 # ---------------------------------------------------------------------- writing files
 
 
@@ -186,10 +198,12 @@ def test_a_vector_without_its_data_file_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("first", "second"), [("a", "a"), ("s3://x", "s3a://x")])
-def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "named"), [("a", "a", "'a':"), ("s3://x", "s3a://x", "'s3a://x', also spelled 's3://x':")]
+)
+def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, named: str, tmp_path: Path) -> None:
     blob = iceberg.encode(RowSet([1]))
-    with pytest.raises(UsageError, match="two vectors for the data file"):
+    with pytest.raises(UsageError, match=f"two vectors for the data file {named}"):
         iceberg.write_stored_vectors(tmp_path / "x.puffin", [StoredFrame(first, 1, blob), StoredFrame(second, 1, blob)])
     assert not list(tmp_path.iterdir())
 
@@ -244,6 +258,14 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150
+
+
+def test_one_of_many_ranges_that_ends_behind_the_blobs_is_refused() -> None:
+    data = many(150)
+    at = data.rindex(b'"offset":') + len(b'"offset":')
+    end = at + data[at:].index(b",")
+    with pytest.raises(Truncated, match="range of the deletion-vector-v1 blob"):
+        iceberg.read_deletion_vectors(data[:at] + b"9" * (end - at) + data[end:])
 
 
 def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:

@@ -98,6 +98,12 @@ def test_finding_across_blobs_names_the_other_one() -> None:
     (found,) = [check for check in lint(footer(A, replace(B, offset=50))) if check.status is Status.FAIL]
     assert found.message == "range shared with vector of a.parquet"
     assert (found.expected, found.actual) == ("an offset of at least 104", "50")
+    *_, last = [
+        check
+        for check in lint(footer(A, replace(B, offset=50, length=54), replace(THETA, offset=60)))
+        if check.status is Status.FAIL
+    ]
+    assert last.message == "range shared with vector of a.parquet"
     (found,) = [check for check in lint(footer(A, replace(A, offset=104))) if check.status is Status.FAIL]
     assert found.message == "second vector, the first is at byte 4"
     assert (found.expected, found.actual) == ("1", "2 or more")

@@ -154,6 +154,14 @@ def test_written_rows_are_read_back(vectors: dict[str, RowSet]) -> None:
     assert read_position_deletes(out.getvalue()) == {path: rows for path, rows in vectors.items() if rows}
 
 
+def test_row_groups_end_at_their_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg, "_ROW_GROUP", 4)
+    out = io.BytesIO()
+    write_position_deletes(out, {name: RowSet([1, 2]) for name in "abcde"})
+    metadata = pq.ParquetFile(out).metadata
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [4, 4, 2]
+
+
 def test_written_files_are_those_of_the_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorted by the bytes of paths and by positions, in several row groups, with the field ids and whole bounds."""
     monkeypatch.setattr(iceberg, "_ROW_GROUP", 1 << 16)

@@ -22,7 +22,7 @@ from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile, open_table
 from dvcodec.tables.auditing import Audit, audit
-from dvcodec.tables.snapshots.findings import Severity
+from dvcodec.tables.snapshots.findings import Severity, shortened
 from samples.damages import (
     beyond,
     equal_vector,
@@ -433,3 +433,8 @@ def test_an_audit_names_the_newest_snapshot_without_its_errors(
     assert audit(open_table(root)).older == older
     line = f"snapshot {older} has no vector or data file with these errors (--snapshot {older})"
     assert (line in run("audit", root).out.splitlines()) == (older is not None)
+
+
+def test_repeated_text_is_cut_to_1000_characters() -> None:
+    assert shortened("a" * 1000) == "a" * 1000
+    assert shortened("a" * 1001) == "a" * 1000 + "..."

@@ -715,6 +715,16 @@ def test_wrong_schemas(change: dict[str, Any], error: type[DecodeError], match: 
         fields_of(column(1, "a", "int") | change, column(2, "b", "int"))
 
 
+def test_types_are_nested_in_at_most_64_levels() -> None:
+    kind: Any = "int"
+    for level in range(64):
+        kind = {"type": "struct", "fields": [column(2 + level, "a", kind)]}
+    (field,) = fields_of(column(1, "a", kind))
+    assert field.kind == "struct"
+    with pytest.raises(NotCanonical, match="expected at most 64 levels, found more"):
+        fields_of(column(1, "a", {"type": "struct", "fields": [column(99, "a", kind)]}))
+
+
 def test_names_are_unicode_and_unknown_types_are_optional() -> None:
     found = fields_of(column(1, "\u00e9 \U0001f600", "unknown"), column(2, "", "int"))
     assert [field.name for field in found] == ["\u00e9 \U0001f600", ""]

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -439,6 +440,16 @@ def test_options_are_refused_by_name(tmp_path: Path, option: str, value: str) ->
     root = craft(tmp_path, [file(0)], **{option: value})
     with pytest.raises(Unsupported, match=re.escape(option)):
         delete(root, {"f0.parquet": [1]})
+
+
+def test_sizes_have_units() -> None:
+    units = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "KibiBytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30}
+    for unit, shift in {**units, "GB": 30}.items():
+        for text in (f"3{unit}", f" 3  {unit} "):
+            schema: Any = SimpleNamespace(options={"deletion-vector.index-file.target-size": text})
+            assert commit.index_target_size(schema) == 3 << shift
+    empty: Any = SimpleNamespace(options={})
+    assert commit.index_target_size(empty) == 2 << 20
 
 
 @pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "false"}])
