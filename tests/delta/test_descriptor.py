@@ -112,6 +112,19 @@ def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, A
 
 
 @each(
+    ("values", "named"),
+    [
+        ((None, SPEC, 34, 1, 1), "storage_type"),
+        (("u", SPEC, None, 1, 1), "size_in_bytes"),
+        (("u", SPEC, 34, 1, "1"), "offset"),
+    ],
+)
+def test_wrong_types_are_a_fault_of_the_caller(values: tuple[Any, ...], named: str) -> None:
+    with pytest.raises(UsageError, match=f"{named} must be of type"):
+        Descriptor(*values)
+
+
+@each(
     "text",
     ["", "{", "null", "[]", "1", '"u"', "{}", b"\xff", b"", "[" * 60_000, '{"sizeInBytes":' + "9" * 5000 + "}"],
 )
