@@ -39,6 +39,7 @@ API_MODULES = (
     "dvcodec.dialects",
     "dvcodec.dialects.ducklake",
     "dvcodec.dialects.tantivy",
+    "dvcodec.formats",
     "dvcodec.iceberg",
     "dvcodec.lance",
     "dvcodec.mumbling",
@@ -58,6 +59,7 @@ API_MODULES = (
     "dvcodec.tables.snapshots.live",
     "dvcodec.tables.repair",
     "dvcodec.tables.snapshots.scanning",
+    "dvcodec.testing",
     "dvcodec.zap",
 )
 

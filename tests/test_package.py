@@ -33,7 +33,7 @@ PUBLIC = (
     *("dvcodec.puffin", "dvcodec.report", "dvcodec.tables", "dvcodec.zap", "dvcodec.spark.functions"),
     "dvcodec.spark.jobs",
 )
-NOT_STARRED = {"io", "report", "spark", "tables"}
+NOT_STARRED = {"io", "report", "spark", "tables", "testing"}
 """Modules that are attributes of the package, but not names of ``from dvcodec import *``."""
 BASE = {"numpy", "pyroaring", "cramjam"}
 EXTRAS = {"pyarrow", "fsspec", "rich", "typer", "pandas", "polars", "isal"}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dvcodec import report as report
     from dvcodec import spark as spark
     from dvcodec import tables as tables
+    from dvcodec import testing as testing
     from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
@@ -113,7 +114,7 @@ __all__ = [
 # all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
 _MODULES = (
     *("arrow", "delta", "dialects", "formats", "iceberg", "io", "lance", "mumbling"),
-    *("paimon", "puffin", "report", "spark", "tables", "zap"),
+    *("paimon", "puffin", "report", "spark", "tables", "testing", "zap"),
 )
 _HOMES = {
     "core.errors": (

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dvcodec._version import __version__
 from dvcodec.cli.common import complain, with_storage
@@ -77,6 +77,19 @@ class _Group(TyperGroup):
             raise
 
 
+class _ListsFormats(TyperCommand):
+    """Adds the formats of other packages to the help of ``--to``; finding them takes longer than most commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from dvcodec.formats import added
+
+        names = ", ".join(added())
+        for parameter in self.params:
+            if names and parameter.name == "to" and isinstance(parameter, TyperOption):
+                parameter.help = f"{parameter.help} Installed: {names}."
+        super().format_help(ctx, formatter)
+
+
 def build(only: str | None = None) -> typer.Typer:
     """Return the application with all commands, or with one: importing all takes longer than running most of them.
 
@@ -105,7 +118,7 @@ def build(only: str | None = None) -> typer.Typer:
                 inner.callback = with_storage(inner.callback) if inner.callback else None
             app.add_typer(command, name=name)
         else:
-            app.command(name)(with_storage(command))
+            app.command(name, cls=_ListsFormats)(with_storage(command))
     return app
 
 

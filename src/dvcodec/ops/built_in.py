@@ -39,6 +39,7 @@ from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, decode_footer
 from dvcodec.zap.footer import ID, SegmentData, decode_fields
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 
+_MAX_GAP_KEYS = 1 << 16
 _ARROW_SCHEMA = 1024
 """Bytes at the start of a Lance deletion file that include its schema."""
 
@@ -94,6 +95,11 @@ class _VectorFile(Framed):
 
 def _decode_frame(buf: BytesLike, *, limits: Limits, source: str | None, base: int) -> RowSet:
     return vector.read(Cursor(buf, source=source, base=base), limits=limits).load()
+
+
+def _encode_blob(rows: RowSet) -> bytes:
+    """Encode a frame with Java's bytes, unless these have an empty bitmap for each of very many keys."""
+    return iceberg.encode(rows, gap_keys=(rows.max or 0) >> 32 < _MAX_GAP_KEYS)
 
 
 def _stated_cardinality(blob: BlobMetadata) -> int | None:
@@ -315,7 +321,7 @@ _ALL = (
         title="bare deletion vector",
         layouts=tuple(Magic),
         decode=_decode_frame,
-        encode=iceberg.encode,
+        encode=_encode_blob,
         sniff=partial(_has_magic, at=4),
         checksum=True,
     ),
