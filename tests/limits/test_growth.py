@@ -33,8 +33,8 @@ from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, 
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon import SCHEMA as INDEX_SCHEMA
+from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import AddFile, parse_lines
-from dvcodec.tables.delta.replay import read_checkpoint
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifests import Manifest, read_list, read_manifest

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
+    import pyarrow.json as json_reader
     import pyarrow.parquet as pq
     from pyarrow import fs, types
 
-__all__ = ["LazyModule", "ds", "fs", "pa", "pc", "pq", "require_extra", "types"]
+__all__ = ["LazyModule", "ds", "fs", "json_reader", "pa", "pc", "pq", "require_extra", "types"]
 
 
 class LazyModule:
@@ -31,8 +32,8 @@ class LazyModule:
 
 if not TYPE_CHECKING:
     pa = LazyModule("pyarrow", "arrow")
-    pc, ds, pq, fs, types = (
-        LazyModule(f"pyarrow.{name}", "arrow") for name in ("compute", "dataset", "parquet", "fs", "types")
+    pc, ds, pq, fs, json_reader, types = (
+        LazyModule(f"pyarrow.{name}", "arrow") for name in ("compute", "dataset", "parquet", "fs", "json", "types")
     )
 
 

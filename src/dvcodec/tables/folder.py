@@ -24,7 +24,7 @@ from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import check_reach, check_step, file_key, join, local_name, local_path, path_below, with_slashes
 from dvcodec.tables.model import DataFile
 
-_MOST_CHARACTERS = 8192
+MOST_CHARACTERS = 8192
 """Of a recorded path: more than any file system or store takes."""
 
 
@@ -79,8 +79,8 @@ class Folder:
         return join(self.location, name)
 
     def _check_length(self, path: str) -> None:
-        if len(path) > _MOST_CHARACTERS:
-            expected = f"at most {_MOST_CHARACTERS} characters"
+        if len(path) > MOST_CHARACTERS:
+            expected = f"at most {MOST_CHARACTERS} characters"
             raise NotCanonical("path", source=self.location, expected=expected, actual=f"{len(path)}: {path:.80}...")
 
     def inner(self, name: str) -> Folder:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
@@ -22,6 +22,7 @@ from dvcodec.tables.rows.bounds import RowGroupFilter
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+T = TypeVar("T")
 METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 """Of an Iceberg table's metadata files, each of which can be opened as the table. Older compressed ones end in .gz."""
 
@@ -351,6 +352,73 @@ class StoredNames(NamedTuple):
     in_folders: bool = False
 
 
+class OnDemand(Sequence[T]):
+    """Values of which each is made when it is first looked at, and kept.
+
+    Args:
+        count: how many there are.
+        make: takes the number of one.
+        paths: of the data file of each.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], T], paths: Sequence[str] = ()) -> None:
+        self._made: list[T | None] = [None] * count
+        self._make = make
+        self.paths = paths
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> T | tuple[T, ...]:
+        if isinstance(number, slice):
+            return tuple(map(self.__getitem__, range(*number.indices(len(self)))))
+        found = self._made[number]
+        if found is None:
+            found = self._made[number] = self._make(range(len(self))[number])
+        return found
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (tuple, OnDemand)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+class ByPath(Mapping[str, DataFile]):
+    """Data files by path."""
+
+    def __init__(self, files: OnDemand[DataFile]) -> None:
+        self._files = files
+        self._numbers = {path: number for number, path in enumerate(files.paths)}
+
+    def __getitem__(self, path: str) -> DataFile:
+        return self._files[self._numbers[path]]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._numbers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
 def refuse_twins(names: Iterable[object], what: str, source: str) -> None:
     """Refuse metadata that has two of what each name may have once.
 
@@ -367,10 +435,29 @@ def refuse_twins(names: Iterable[object], what: str, source: str) -> None:
             raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
 
 
-def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
+def vectors_of(vectors: Iterable[DeletionVector]) -> Mapping[str, Sequence[DeletionVector]]:
     """Group vectors by their recorded data file, in order; position deletes of partitions are omitted."""
+    if isinstance(vectors, OnDemand):
+        return _GroupedOnDemand(vectors)
     groups: dict[str, list[DeletionVector]] = {}
     for vector in vectors:
         if vector.data_file is not None:
             groups.setdefault(vector.data_file, []).append(vector)
     return groups
+
+
+class _GroupedOnDemand(Mapping[str, Sequence[DeletionVector]]):
+    def __init__(self, vectors: OnDemand[DeletionVector]) -> None:
+        self._vectors = vectors
+        self._numbers: dict[str, list[int]] = {}
+        for number, path in enumerate(vectors.paths):
+            self._numbers.setdefault(path, []).append(number)
+
+    def __getitem__(self, path: str) -> Sequence[DeletionVector]:
+        return [self._vectors[number] for number in self._numbers[path]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)

@@ -344,7 +344,7 @@ class _Older:
         self._table = table
         self._snapshot = snapshot
         self._failed: set[tuple[str, Hashable]] = set()
-        self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
+        self._snapshots: list[tuple[Snapshot, Mapping[str, Sequence[DeletionVector]]]] = []
         self._seen: set[tuple[int, int]] = set()
         self._left: Iterator[SnapshotInfo] | None = None
 
@@ -368,7 +368,7 @@ class _Older:
                     self._failed.add(tried)
         return None
 
-    def _walk(self) -> Iterator[tuple[Snapshot, dict[str, list[DeletionVector]]]]:
+    def _walk(self) -> Iterator[tuple[Snapshot, Mapping[str, Sequence[DeletionVector]]]]:
         """Yield the ancestors, each read once.
 
         Those with the same files as a newer one, by the same manifest list, are omitted.
@@ -559,7 +559,7 @@ class _NewVectors:
             self._found[file.path] = self._merge(file, self._vectors[file.path])
         return self._found[file.path]
 
-    def _merge(self, file: DataFile, vectors: list[DeletionVector]) -> FileDelete | str:
+    def _merge(self, file: DataFile, vectors: Sequence[DeletionVector]) -> FileDelete | str:
         """Return one vector for a data file, of all rows of its present ones; or why it is not known."""
         rows = RowSet()
         try:

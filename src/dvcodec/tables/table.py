@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
 from dvcodec.core.extras import pa
@@ -22,10 +22,12 @@ from dvcodec.core.usage import as_count, check_callable, check_integer, check_ty
 from dvcodec.io import Listed as StoredFile
 from dvcodec.tables.folder import FileNames, Folder, PathMatcher
 from dvcodec.tables.model import (
+    ByPath,
     DataFile,
     DeletedRows,
     Deletion,
     DeletionVector,
+    OnDemand,
     PhysicalRows,
     Record,
     RowReader,
@@ -33,7 +35,7 @@ from dvcodec.tables.model import (
     StoredNames,
     TableKind,
 )
-from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
+from dvcodec.tables.rows.bounds import ColumnBounds, Range, RowGroupFilter
 from dvcodec.tables.snapshots.findings import Finding, Severity
 
 if TYPE_CHECKING:
@@ -56,18 +58,22 @@ class Snapshot(ABC):
         vectors: in the metadata's order, valid or not: two may be for one data file, and their data files may be gone.
         schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
             id has the one that it was committed with; the current one has the newest, as in engines.
+        has_vectors_with_files: whether each vector is recorded with its data file, so that none can be of another one.
     """
+
+    has_vectors_with_files: ClassVar[bool] = False
 
     table: Table = field(repr=False, compare=False)
     info: SnapshotInfo
-    data_files: tuple[DataFile, ...]
-    vectors: tuple[DeletionVector, ...]
+    data_files: Sequence[DataFile]
+    vectors: Sequence[DeletionVector]
     schema_id: int | None = None
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
-        return {file.path: file for file in self.data_files}
+        files = self.data_files
+        return ByPath(files) if isinstance(files, OnDemand) else {file.path: file for file in files}
 
     @cached_property
     def path_matcher(self) -> PathMatcher:
@@ -83,6 +89,9 @@ class Snapshot(ABC):
     def _containers(self) -> frozenset[str]:
         return frozenset(vector.location for vector in self.vectors)
 
+    def _has_vector(self, vector: DeletionVector) -> bool:
+        return vector.location in self._containers
+
     def _record(self, one: DataFile | DeletionVector, kind: type[R]) -> R:
         """Return the record of a data file or a vector of this snapshot.
 
@@ -91,7 +100,7 @@ class Snapshot(ABC):
         """
         check_type(one, (DataFile, DeletionVector), "what is read", "a data file or a vector of the snapshot")
         is_file = isinstance(one, DataFile)
-        if one.path not in self.files if is_file else one.location not in self._containers:
+        if not (one.path in self.files if isinstance(one, DataFile) else self._has_vector(one)):
             what = "data file" if is_file else "vector"
             raise UsageError(f"{one.path}: no {what} of snapshot {self.info.id} of {self.table.location}")
         return kind.of(one)
@@ -195,6 +204,17 @@ class Snapshot(ABC):
             OSError: it cannot be read.
         """
         return {}
+
+    def files_in(self, ranges: Mapping[str, Range]) -> Sequence[int] | None:  # noqa: ARG002  (of the formats that have it)
+        """Return the data files that may have rows in ranges of columns, found for all of them at once.
+
+        Args:
+            ranges: by name of a top-level column; those of columns that are not integers rule nothing out.
+
+        Returns:
+            Their numbers, ascending; `bounds` may rule out more. None: not known.
+        """
+        return None
 
     def stated_bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return `bounds`, and what else the metadata records that only other readers skip files by.

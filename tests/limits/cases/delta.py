@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dvcodec import Limits, delta
 from dvcodec.tables import open_table
+from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import parse_lines
-from dvcodec.tables.delta.replay import read_checkpoint
 from dvcodec.tables.folder import Folder
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames

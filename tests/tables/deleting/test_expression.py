@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import amounts
 from cases import each
 from dvcodec import UsageError
-from dvcodec.tables.deleting.predicate import Call, Column, Literal, nodes, parse, weaker, where_finder
+from dvcodec.tables.deleting.expression import Call, Column, Literal, nodes, parse
+from dvcodec.tables.deleting.predicate import weaker, where_finder
 from tables.deleting.plain import PlainTable
 
 pc = cast("Any", pyarrow.compute)

@@ -95,6 +95,10 @@ class WorkerFinder(Finder):
         """Whether a data file may have such rows; see `Finder.may_match`."""
         return self._where.may_match(snapshot, data_file)
 
+    def candidates(self, snapshot: Snapshot) -> Sequence[DataFile]:
+        """Return the data files that may have such rows; see `Finder.candidates`."""
+        return self._where.candidates(snapshot)
+
     def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
         """Find the rows of several data files at once; see `Finder.gather`."""
         condition = self._where.condition

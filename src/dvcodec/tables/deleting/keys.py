@@ -28,7 +28,7 @@ from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFin
 from dvcodec.tables.deleting.positions import ArrowInput, open_batches
 from dvcodec.tables.deleting.run import Finder
 from dvcodec.tables.metadata.json_fields import MAX_DIGITS
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import plain_array
 from dvcodec.tables.table import Snapshot
 
@@ -178,6 +178,7 @@ class _KeysCondition(Condition):
     def __init__(self, keys: KeyStore, on: Sequence[str]) -> None:
         self._keys = keys
         self.columns = tuple(on)
+        self.ranges = dict(zip(on, keys.ranges, strict=True))
         self.batch_rows = min(max(BATCH_ROWS, keys.count), _MOST_ROWS)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
@@ -231,10 +232,12 @@ class KeyStore(ABC):
     Attributes:
         schema: of the keys.
         count: how many there are at most.
+        ranges: of each column: no key is outside.
     """
 
     schema: pa.Schema
     count: int
+    ranges: Sequence[Range]
 
     @abstractmethod
     def may_match(self, known: Sequence[ColumnBounds]) -> bool:
@@ -258,6 +261,7 @@ class MemoryKeys(KeyStore):
         self._keys = keys.sort_by(keys.column_names[0]).combine_chunks()
         others = [_sorted(keys.column(name)) for name in keys.column_names[1:]]
         self._columns = [_Ordered(values) for values in (self._keys.column(0), *others)]
+        self.ranges = [_range_of(values) for values in keys.columns]
 
     def may_match(self, known: Sequence[ColumnBounds]) -> bool:
         for column, bounds in zip(self._columns, known, strict=True):
@@ -305,6 +309,16 @@ class _Ordered:
         return bisect.bisect_left(range(self._count), True, key=lambda i: bool(beyond(self._values[i]).as_py()))
 
 
+def _range_of(values: Any) -> Range:
+    ends = pc.min_max(values) if types.is_integer(values.type) else {}
+    return _range(ends["min"], ends["max"]) if ends else Range()
+
+
+def _range(least: pa.Scalar[Any], most: pa.Scalar[Any]) -> Range:
+    """Return the range of values of a column, of any type."""
+    return Range(least.as_py(), most.as_py()) if types.is_integer(least.type) and least.is_valid else Range()
+
+
 def _sorted(values: Any) -> Any:
     distinct = pc.unique(values)
     return distinct.take(pc.sort_indices(distinct))
@@ -339,6 +353,7 @@ class DiskKeys(KeyStore):
             (row.column(1 + 2 * i)[0].cast(field.type), row.column(2 + 2 * i)[0].cast(field.type))
             for i, field in enumerate(schema)
         ]
+        self.ranges = [_range(*ends) for ends in self._ends]
 
     def may_match(self, known: Sequence[ColumnBounds]) -> bool:
         for (least, most), bounds in zip(self._ends, known, strict=True):

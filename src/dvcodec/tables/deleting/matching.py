@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile, PhysicalRows
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.snapshots.reading import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
@@ -36,11 +37,13 @@ class Condition(ABC):
         columns: the columns that it reads.
         position: name of the batches' column of physical positions; none of `columns` has it.
         batch_rows: maximum rows in a batch.
+        ranges: of integer columns: no row outside of them meets it. By these, many data files are ruled out at once.
     """
 
     columns: tuple[str, ...]
     position: str
     batch_rows: int = BATCH_ROWS
+    ranges: Mapping[str, Range] = MappingProxyType({})
 
     @cached_property
     def of_values(self) -> dict[tuple[Any, ...], bool]:
@@ -88,6 +91,12 @@ class ConditionFinder(Finder):
         known = snapshot.bounds(data_file, self.condition.columns)
         whole = self._whole(snapshot, known)
         return self.condition.may_match(known) if whole is None else whole
+
+    def candidates(self, snapshot: Snapshot) -> Sequence[DataFile]:
+        """Return the data files that may have such rows; see `Finder.candidates`."""
+        numbers = snapshot.files_in(self.condition.ranges) if self.condition.ranges else None
+        files = snapshot.data_files if numbers is None else [snapshot.data_files[number] for number in numbers]
+        return [file for file in files if self.may_match(snapshot, file)]
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         """Return the rows of a data file; see `Finder.find`."""

@@ -3,9 +3,6 @@
 A pyarrow expression means what it means in pyarrow: rows for which it is null stay, but ``isin`` and ``is_null`` are
 never null, so that ``~isin`` deletes nulls too. Integer division by zero and casts that fail are errors.
 
-pyarrow shows an expression as text, in which names may look like functions. What it pickles is exact: an Arrow file
-whose metadata names the calls and columns in order, and whose columns are literals and the options of functions.
-
 Statistics answer comparisons of a column with a value that its type has exactly, ``is_in``, ``is_null``, ``is_valid``
 and their combinations. pyarrow itself applies what is known to more, without a look at options: to
 ``is_null(nan_is_null=True)``, and to casts that are not safe.
@@ -13,9 +10,7 @@ and their combinations. pyarrow itself applies what is known to more, without a 
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial, reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
@@ -26,119 +21,12 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
+from dvcodec.tables.deleting.expression import Call, Column, Literal, Node, nodes, operands, parse, ranges_of
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import MIRRORED, MOST_VALUES, SqlCondition, combined
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import EXTENSION, extensions, is_text, storage_field
 from dvcodec.tables.table import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column, or a field in it: its path."""
-
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A value."""
-
-    value: pa.Scalar[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function of other nodes, with its options as Arrow has them."""
-
-    function: str
-    arguments: Sequence[Node]
-    options: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
-
-
-Node: TypeAlias = "Call | Column | Literal"
-
-
-def nodes(tree: Node) -> Iterator[Node]:
-    """Yield a node and all below it, without recursion: a condition may be an OR of thousands."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, Call):
-            waiting += reversed(node.arguments)
-
-
-def parse(expression: pc.Expression) -> Node:
-    """Return what an expression is made of.
-
-    Raises:
-        UsageError: it has columns by number, or is of a version of pyarrow that pickles otherwise.
-    """
-    try:
-        (pickled,) = expression.__reduce__()[1]
-    except pa.ArrowNotImplementedError:
-        raise UsageError(f"where {expression!s:.200}: columns must be given by name, not by number") from None
-    rows = pa.ipc.open_file(pickled).read_all()
-    try:
-        (tree,) = _parsed(iter(_metadata(rows.schema)), [column[0] for column in rows.columns])
-    except (StopIteration, LookupError, ValueError):
-        why = f"it cannot be taken apart as pyarrow {pa.__version__} pickles it: use SQL text"
-        raise UsageError(f"where {expression!s:.200}: {why}") from None
-    return tree
-
-
-def _parsed(words: Iterator[tuple[str, str]], values: Sequence[Any]) -> list[Node]:
-    """Return the nodes in a sequence of words: those of calls stand before the call's end."""
-    found: list[Node] = []
-    calls: list[tuple[list[Node], dict[str, Any]]] = []
-    for word, text in words:
-        if word == "call":
-            calls.append((found, {}))
-            found = []
-        elif word == "end":
-            arguments, (found, options) = found, calls.pop()
-            found.append(Call(text, arguments, options))
-        elif word == "options":
-            calls[-1][1].update(values[int(text)].items())
-        elif word == "literal":
-            found.append(Literal(values[int(text)]))
-        elif word == "field_ref":
-            found.append(Column((text,)))
-        elif word == "nested_field_ref":
-            parts = [next(words) for _ in range(int(text))]
-            found.append(Column(tuple(name for _, name in parts)))
-        else:
-            raise ValueError(word)
-    return found
-
-
-class _ArrowSchema(ctypes.Structure):
-    """The first members of the struct of Arrow's C data interface."""
-
-    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
-
-
-def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return the metadata of a schema in order, with keys that occur again: pyarrow makes a dictionary of it."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    capsule = schema.__arrow_c_schema__()
-    place = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
-
-    def number() -> int:
-        nonlocal place
-        place += 4
-        return ctypes.c_int32.from_address(place - 4).value
-
-    def text() -> str:
-        nonlocal place
-        size = number()
-        place += size
-        return ctypes.string_at(place - size, size).decode()
-
-    return [] if place is None else [(text(), text()) for _ in range(number())]
-
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "equal": eq,
@@ -161,7 +49,7 @@ def weaker(node: Node, schema: pa.Schema) -> pc.Expression | None:
         schema: the columns.
     """
     if isinstance(node, Call) and node.function in _BOTH:
-        parts = [weaker(operand, schema) for operand in _operands(node)]
+        parts = [weaker(operand, schema) for operand in operands(node)]
         return combined(parts, is_and=node.function == "and_kleene")
     if isinstance(node, Call) and node.function == "is_in":
         return _is_in(node, schema)
@@ -186,7 +74,7 @@ def _same(node: Node, schema: pa.Schema) -> pc.Expression | None:
         inner = _same(node.arguments[0], schema)
         return None if inner is None else ~inner
     if node.function in _BOTH:
-        parts = [_same(operand, schema) for operand in _operands(node)]
+        parts = [_same(operand, schema) for operand in operands(node)]
         return None if any(part is None for part in parts) else reduce(_BOTH[node.function], parts)
     return None
 
@@ -212,19 +100,6 @@ def _is_in(node: Call, schema: pa.Schema) -> pc.Expression | None:
         return None
     found = reduce(or_, (column == value for value in values), pc.scalar(False))
     return found | column.is_null() if nulls == _MATCH and wanted.values.null_count else found
-
-
-def _operands(node: Call) -> list[Node]:
-    """Return what a chain of AND, or of OR, combines; as usually built, each has the one before as an argument."""
-    found: list[Node] = []
-    waiting: list[Node] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Call) and one.function == node.function:
-            waiting += one.arguments
-        else:
-            found.append(one)
-    return found
 
 
 def _field(node: Node, schema: pa.Schema) -> pa.Field | None:
@@ -300,6 +175,7 @@ class _ExpressionCondition(Condition):
         self._expression = expression
         known = weaker(tree, schema)
         self._bounds = None if known is None else FilterBounds(known, schema)
+        self.ranges = {} if known is None else ranges_of(parse(known))
 
     def _error(self, why: str) -> UsageError:
         advice = next((f"; {what}" for part, what in _ADVICE.items() if part in why), "")

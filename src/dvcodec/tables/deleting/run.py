@@ -296,6 +296,10 @@ class Finder(ABC):
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
         """Whether rows of a data file may be among them, by partition values and recorded statistics alone."""
 
+    def candidates(self, snapshot: Snapshot) -> Sequence[DataFile]:
+        """Return the data files that may have such rows, in order; see `may_match`."""
+        return [file for file in snapshot.data_files if self.may_match(snapshot, file)]
+
     def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: B027  (few do)
         """Search all data files at once, before `find` is called for each of them.
 
@@ -370,7 +374,7 @@ def plan_deletes(
     Raises:
         DecodeError, OSError: a vector or a data file is corrupt or cannot be read: its rows are unknown.
     """
-    files = [file for file in base.data_files if finder.may_match(base, file)]
+    files = finder.candidates(base)
     finder.gather(base, files)
     current = _Current(base, finder)
     found = []

@@ -253,7 +253,7 @@ class LoggedVector:
             return None
         try:
             descriptor = Descriptor.from_json(members)
-            path = _vector_path(descriptor.storage_type, descriptor.path_or_inline_dv)
+            path = vector_path(descriptor.storage_type, descriptor.path_or_inline_dv)
         except DecodeError as err:
             action.fail("deletionVector", err.expected, err.actual)
         if path and not _is_place(path):
@@ -374,17 +374,26 @@ def _is_place(path: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _vector_path(storage_type: str, text: str) -> str:
+def vector_path(storage_type: str, text: str) -> str:
     """Return the path of a vector's file; many vectors share one."""
     if storage_type == "i":
         return ""
     return Descriptor(storage_type, text, 0, 0).path(".").removeprefix("./")
 
 
+_FIRST_ROWS = re.compile(r'\{"numRecords": ?(0|[1-9][0-9]{0,17})[,}]')
+
+
 def _rows(action: JsonFields) -> int | None:
-    """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct, which need not be parsed."""
+    """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct, which need not be parsed.
+
+    Nor need text be that has it once, and first, as engines write it: statistics may have kilobytes.
+    """
     stats = action.object_if_any("stats_parsed")
     if "numRecords" not in stats and (text := action.text_or_none("stats")):
+        first = _FIRST_ROWS.match(text)
+        if first and text.count('"numRecords"') == 1:
+            return int(first[1])
         where = action.path_to("stats")
         stats = JsonFields.of(parse_json(text, action.source, where), action.source, where)
     return stats.integer_or_none("numRecords", least=0)

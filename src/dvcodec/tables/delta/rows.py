@@ -27,7 +27,6 @@ from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, types
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
-from dvcodec.tables.delta.log import AddFile
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.metadata.json_fields import PartitionValue, parse_decimal
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -189,26 +188,34 @@ class PartitionReader:
     """
 
     def __init__(self, names: Mapping[str, str], source: str) -> None:
-        self._names = names
+        self.names = names
         self._source = source
         self._known: dict[tuple[tuple[str, str | None], ...], tuple[str | None, tuple[PartitionValue, ...]]] = {}
 
-    def read(self, added: AddFile) -> tuple[str | None, tuple[PartitionValue, ...]]:
+    def read(self, key: tuple[tuple[str, str | None], ...], path: str) -> tuple[str | None, tuple[PartitionValue, ...]]:
         """Return the partition of a data file, spelled like its folders (None without), and its values.
+
+        Args:
+            key: ``partitionValues`` of the file.
+            path: of the file, for errors.
 
         Raises:
             NotCanonical: a value is missing.
         """
-        key = tuple(added.partition_values.items())
-        if key not in self._known:
-            missing = self._names.values() - added.partition_values.keys()
+        found = self._known.get(key)
+        if found is None:
+            stored = dict(key)
+            missing = self.names.values() - stored.keys()
             if missing:
-                what, actual = f"add.partitionValues of {added.path}", f"no {min(missing)!r:.80}"
+                what, actual = f"add.partitionValues of {path}", f"no {min(missing)!r:.80}"
                 raise NotCanonical(what, source=self._source, expected="all partition columns", actual=actual)
-            values = {name: added.partition_values[physical] for name, physical in self._names.items()}
+            values = {name: stored[physical] for name, physical in self.names.items()}
             label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
-            self._known[key] = label or None, tuple(PartitionValue(name, "serialized", value) for name, value in key)
-        return self._known[key]
+            found = self._known[key] = (
+                label or None,
+                tuple(PartitionValue(name, "serialized", value) for name, value in key),
+            )
+        return found
 
 
 def partition_scalar(values: Mapping[str, str | None], column: Column, source: str) -> pa.Scalar:

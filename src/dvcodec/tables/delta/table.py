@@ -15,17 +15,17 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
 from dvcodec.tables.deleting import WritableTable
-from dvcodec.tables.delta.log import LOG, AddFile, Log, LoggedVector, LogicalFile, Metadata, Protocol, plain_path
+from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
+from dvcodec.tables.delta.log import LOG, AddFile, FileKey, Log, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
     ActionChecks,
+    LogicalFiles,
     Replay,
     State,
     check_hint,
     commit_infos,
-    read_checkpoint,
     read_commits,
-    read_sidecars,
     rebuild,
 )
 from dvcodec.tables.delta.rows import (
@@ -41,8 +41,17 @@ from dvcodec.tables.delta.schema import TableSchema, has_own_names, read_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader, SnapshotInfo, StoredNames, TableKind
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    OnDemand,
+    RowReader,
+    SnapshotInfo,
+    StoredNames,
+    TableKind,
+)
+from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
@@ -64,6 +73,8 @@ class DeltaSnapshot(Snapshot):
         action_findings: findings in the commits up to this version; see `ActionChecks`.
         log: the table's log.
         transactions: see `State`.
+        logical: what the log records of its files.
+        keys: of each data file.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
@@ -71,6 +82,24 @@ class DeltaSnapshot(Snapshot):
     action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
     log: Log = field(repr=False, compare=False)
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    logical: LogicalFiles = field(repr=False, compare=False)
+    keys: Sequence[FileKey] = field(repr=False, compare=False)
+
+    has_vectors_with_files = True
+
+    def _has_vector(self, vector: DeletionVector) -> bool:
+        location = self.table.folder.locate(vector.path) if vector.path else ""
+        return vector.data_file in self.files and vector.location == location
+
+    def files_in(self, ranges: Mapping[str, Range]) -> Sequence[int]:
+        """Return the data files that may have rows in ranges, by their statistics; see `Snapshot.files_in`."""
+        schema = self._columns
+        found: Sequence[int] = range(len(self.keys))
+        for name in chosen(schema.names, list(ranges), self.table.location):
+            column = schema.column(name)
+            if pa.types.is_integer(column.type) and name not in self.metadata.partition_columns:
+                found = self.logical.in_range(self.keys, found, column.stored_name, column.type, ranges[name])
+        return found
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check the frames of a vector file; those of superseded vectors are not checked.
@@ -302,31 +331,52 @@ class DeltaTable(WritableTable):
     def snapshot_of(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         """Return a version by its state, or by some files of it."""
         partitions = PartitionReader(_partition_names(state), self.log.location)
-        data_files: dict[str, DataFile] = {}
-        vectors: list[DeletionVector] = []
-        bare = set()
-        for (key, _), added in state.files.items():
-            if key not in data_files:
-                data_files[key] = self._data_file(added, partitions)
-            elif added.vector is None or key in bare:
+        logical = state.files
+        keys: dict[str, FileKey] = {}
+        with_vectors: list[FileKey] = []
+        bare: set[str] = set()
+        for key in logical:
+            path, vector = key
+            if path in keys and (vector is None or path in bare):
                 raise NotCanonical(
-                    "add.path", source=self.log.location, expected="one live action", actual=f"two for {added.path!r}"
+                    "add.path",
+                    source=self.log.location,
+                    expected="one live action",
+                    actual=f"two for {logical[key].path!r}",
                 )
-            if added.vector is None:
-                bare.add(key)
+            keys.setdefault(path, key)
+            if vector is None:
+                bare.add(path)
             else:
-                vectors.append(self._vector(added.vector, added, data_files[key].path))
-        files = tuple(data_files.values())
+                with_vectors.append(key)
+        first, paths = list(keys.values()), logical.paths(keys.values())
+        files = OnDemand(len(first), lambda number: self._data_file(logical[first[number]], partitions), paths)
+        data_file_of = logical.paths(keys[path] for path, _ in with_vectors)
+
+        def stored(number: int) -> DeletionVector:
+            return self._vector(logical[with_vectors[number]], data_file_of[number])
+
+        vectors = OnDemand(len(with_vectors), stored, data_file_of)
+        # What was parsed may be wrong in ways that only these values tell; all else, in its partition values alone.
+        for number in logical.parsed(first):
+            files[number]
+        for number in logical.parsed(with_vectors):
+            vectors[number]
+        if partitions.names:
+            for values, path in logical.partitions():
+                partitions.read(values, path)
         return DeltaSnapshot(
             self,
             info,
             files,
-            tuple(vectors),
+            vectors,
             protocol=state.protocol,
             metadata=state.metadata,
             action_findings=tuple(state.checks),
             log=self.log,
             transactions=state.transactions,
+            logical=logical,
+            keys=first,
         )
 
     def referenced(self) -> frozenset[str]:
@@ -378,16 +428,17 @@ class DeltaTable(WritableTable):
         return known
 
     def _data_file(self, added: AddFile, partitions: PartitionReader) -> DataFile:
-        label, values = partitions.read(added)
+        label, values = partitions.read(tuple(added.partition_values.items()), added.path)
         return DataFile(added.path, self.folder.locate(added.path), added.rows, added.size, label, values, record=added)
 
-    def _vector(self, vector: LoggedVector, added: AddFile, data_file: str) -> DeletionVector:
-        descriptor = vector.descriptor
+    def _vector(self, added: AddFile, data_file: str) -> DeletionVector:
+        assert added.vector is not None  # noqa: S101
+        path, descriptor = added.vector.path, added.vector.descriptor
         return DeletionVector(
             "delta",
             data_file,
-            vector.path,
-            self.folder.locate(vector.path) if vector.path else "",
+            path,
+            self.folder.locate(path) if path else "",
             descriptor.offset,
             descriptor.size_in_bytes if descriptor.is_inline else descriptor.frame_size,
             descriptor.cardinality,
@@ -442,7 +493,7 @@ class LogWalk(Walk):
 
 
 def _part(table: DeltaTable, state: State, info: SnapshotInfo, files: Iterable[AddFile]) -> DeltaSnapshot:
-    some = {file.key: file for file in files}
+    some = LogicalFiles({file.key: file for file in files})
     return table.snapshot_of(replace(state, files=some, transactions={}, checks=ActionChecks()), info)
 
 

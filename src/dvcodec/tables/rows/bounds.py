@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import and_
@@ -58,6 +58,33 @@ class ColumnBounds:
     def value(self, kind: pa.DataType) -> pa.Scalar[Any]:
         """Return the value of a constant column of a type."""
         return pa.scalar(None, kind) if self.lower is None else self.lower
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole numbers from `low` to `high`, both included; None = no end."""
+
+    low: int | None = None
+    high: int | None = None
+
+    def both(self, other: Range) -> Range:
+        """Return the numbers that are in both ranges."""
+        lows = [one for one in (self.low, other.low) if one is not None]
+        highs = [one for one in (self.high, other.high) if one is not None]
+        return Range(max(lows, default=None), min(highs, default=None))
+
+    @classmethod
+    def around(cls, several: Iterable[Range]) -> Range:
+        """Return the least range that has all of several."""
+        low: list[int | None] = []
+        high: list[int | None] = []
+        for one in several:
+            low.append(one.low)
+            high.append(one.high)
+        return cls(
+            None if None in low else min(one for one in low if one is not None),
+            None if None in high else max(one for one in high if one is not None),
+        )
 
 
 _NOTHING = ColumnBounds()

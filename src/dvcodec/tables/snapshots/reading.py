@@ -280,12 +280,13 @@ class Deletes:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        for vector in snapshot.vectors:
+        apart = () if snapshot.has_vectors_with_files else snapshot.vectors
+        for vector in apart:
             rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[VectorRows]] = {}
-        for vector in snapshot.vectors:
+        for vector in apart:
             if vector.data_file is None:
                 for deleted in snapshot.read(vector):
                     self._wide.setdefault(deleted.data_file, []).append((vector, deleted))

@@ -1,0 +1,158 @@
+"""Checkpoints in columns: the same files, vectors and errors as row by row, and the same data files ruled out."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from cases import each
+from dvcodec.core.errors import DvcodecError
+from dvcodec.tables.deleting.keys import keys_finder
+from dvcodec.tables.deleting.matching import ConditionFinder
+from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.delta import checkpoint
+from dvcodec.tables.delta import open as open_delta
+from dvcodec.tables.delta.table import DeltaSnapshot
+from samples.delta_table import Action, DeltaBuilder
+
+PLACE = "^-aqEH.-t@S}K{vb[*k^"
+VECTOR = {"storageType": "u", "pathOrInlineDv": PLACE, "offset": 1, "sizeInBytes": 40, "cardinality": 6}
+
+
+def added(number: int, stats: str | None, vector: Action | None = None, **more: Any) -> Action:
+    action: Action = {"path": f"part-{number}.parquet", "partitionValues": {}, "size": 9, "dataChange": True}
+    action |= {"modificationTime": 1} | ({} if stats is None else {"stats": stats})
+    return action | ({} if vector is None else {"deletionVector": vector}) | more
+
+
+def table_of(folder: Path, actions: list[Action], removed: list[Action] | None = None) -> Path:
+    builder = DeltaBuilder(folder, configuration={"delta.enableDeletionVectors": "true"})
+    builder.create()
+    builder.live = {f"{number}": action for number, action in enumerate(actions)}
+    builder.tombstones = removed or []
+    builder.checkpoint()
+    return folder
+
+
+def opened(folder: Path) -> DeltaSnapshot:
+    return open_delta(str(folder)).snapshot()
+
+
+def read(folder: Path) -> Any:
+    """What a table has, or why it cannot be opened."""
+    try:
+        found = opened(folder)
+    except DvcodecError as error:
+        return str(error)
+    files = [(file, file.record, file.partition_values) for file in found.data_files]
+    return files, list(found.files), [(vector, vector.record) for vector in found.vectors]
+
+
+@each(
+    ("action", "is_usual"),
+    [
+        (added(1, '{"numRecords":5}'), True),
+        (added(1, '{"numRecords": 5,"minValues":{"id":1}}', VECTOR), True),
+        (added(1, None, {**VECTOR, "offset": None}, path="day=a%20b%3A1/x%2Cy.parquet"), True),
+        (added(1, '{"numRecords":05}'), False),
+        (added(1, '{"numRecords":-1}'), False),
+        (added(1, '{"numRecords":123456789012345678901}'), False),
+        (added(1, '{"minValues":{"numRecords":7},"numRecords":5}'), False),
+        (added(1, '{"numRecords":5,"minValues":{"numRecords":7}}'), False),
+        (added(1, "[1]"), False),
+        (added(1, None, path="a/../b.parquet"), False),
+        (added(1, None, path="a/./b.parquet"), False),
+        (added(1, None, path="a//b.parquet"), False),
+        (added(1, None, path="a%2F%2Fb.parquet"), False),
+        (added(1, None, path="a/%ff.parquet"), False),
+        (added(1, None, path="a/%00.parquet"), False),
+        (added(1, None, path="s3://bucket/b.parquet"), False),
+        (added(1, None, path="a/b::c.parquet"), False),
+        (added(1, None, path="a/ż.parquet"), False),
+        (added(1, None, path=""), False),
+        (added(1, None, path="a/" + "b" * 9000), False),
+        (added(1, None, path=None), False),
+        (added(1, None, size=-1), False),
+        (added(1, None, size=None), False),
+        (added(1, None, partitionValues={"other": "x"}), True),
+        (added(1, None, {**VECTOR, "storageType": "p", "pathOrInlineDv": "file:/x/y.bin"}), False),
+        (added(1, None, {**VECTOR, "storageType": "i", "offset": None}), False),
+        (added(1, None, {**VECTOR, "storageType": "x"}), False),
+        (added(1, None, {**VECTOR, "pathOrInlineDv": "short"}), False),
+        (added(1, None, {**VECTOR, "pathOrInlineDv": "##################:."}), False),
+        (added(1, None, {**VECTOR, "pathOrInlineDv": f"../{PLACE}"}), False),
+        (added(1, None, {**VECTOR, "sizeInBytes": -1}), False),
+        (added(1, None, {**VECTOR, "cardinality": None}), False),
+        (added(1, None, {**VECTOR, "offset": -1}), False),
+        (added(1, None, {**VECTOR, "storageType": None}), False),
+    ],
+)
+def test_columns_are_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action, is_usual: bool) -> None:
+    others = [added(2, '{"numRecords":1}', VECTOR), added(3, None)]
+    table = table_of(tmp_path / "table", [action, *others])
+    batches = checkpoint.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
+    keys = [actions.keys for actions in batches if isinstance(actions, checkpoint.Columns) and actions.where == "add"]
+    assert (keys[0] is not None) == is_usual
+    by_columns = read(table)
+    monkeypatch.setattr(checkpoint, "_usual_keys", lambda *_: None)
+    assert by_columns == read(table)
+
+
+@each(
+    ("live", "removed"),
+    [
+        ([added(1, None), added(1, None, VECTOR)], []),
+        ([added(1, None, VECTOR), added(1, None, {**VECTOR, "offset": 50})], []),
+        ([added(1, None), added(1, '{"numRecords":5}')], []),
+        ([added(number, None) for number in (1, 2, 3, 1, 4)], []),
+        ([added(1, None), added(2, None)], [added(2, None)]),
+        ([added(1, None), added(2, None)], [added(1, None, VECTOR), added(3, None)]),
+    ],
+    ids=("with and without", "two vectors", "twice in a batch", "twice", "live and removed", "removed"),
+)
+def test_files_that_are_there_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: list[Action], removed: list[Action]
+) -> None:
+    removed = [{name: one[name] for name in ("path", "dataChange", "deletionVector") if name in one} for one in removed]
+    table = table_of(tmp_path / "table", live, removed)
+    by_columns = read(table)
+    monkeypatch.setattr(checkpoint, "_usual_keys", lambda *_: None)
+    assert by_columns == read(table)
+
+
+def test_bounds_of_all_files_at_once_rule_out_the_same(tmp_path: Path) -> None:
+    """Of random statistics, some of them odd."""
+    chance = random.Random(7)
+    odd = [None, "{}", '{"numRecords":1}', '{"numRecords":2,"minValues":{"id":null},"maxValues":{"id":9}}']
+    odd += ['{"numRecords":2,"minValues":{"id":1.0},"maxValues":{"id":9}}', '{"numRecords":3,\n"minValues":{}}']
+
+    def stats() -> str | None:
+        low = chance.randrange(100)
+        known = {"numRecords": 9, "minValues": {"id": low, "x": 1.5}, "maxValues": {"id": low + chance.randrange(9)}}
+        return json.dumps(known) if chance.random() < 0.97 else chance.choice(odd)
+
+    table = table_of(tmp_path / "table", [added(number, stats()) for number in range(60)])
+    looked_at, id_, fewer = opened(table), pc.field("id"), 0
+    values = [chance.randrange(-5, 115) for _ in range(6)]
+    finders: list[ConditionFinder] = []
+    for low, high in pairwise(values):
+        several = (id_ == low, id_ < low, id_ >= high, (id_ > low) & (id_ <= high), (id_ == low) | (id_ == high))
+        finders += [where_finder(chance.choice((one, one & id_.is_valid(), one | id_.is_null()))) for one in several]
+        finders.append(where_finder(f"id = {low} or id between {high} and {high + 1}"))
+        finders.append(keys_finder(pa.table({"id": [low, high]}), ["id"]))  # type: ignore[arg-type]
+    for finder in finders:
+        found = opened(table)
+        finder.prepare(found)
+        wanted = [file.path for file in looked_at.data_files if finder.may_match(looked_at, file)]
+        numbers = found.files_in(finder.condition.ranges)
+        fewer += len(numbers) < 50
+        assert {looked_at.data_files[number].path for number in numbers} >= set(wanted)
+        assert [file.path for file in finder.candidates(found)] == wanted
+    assert fewer > len(finders) / 3
