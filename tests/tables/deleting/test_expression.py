@@ -240,6 +240,6 @@ def test_names_are_not_functions() -> None:
 
 
 def test_expressions_of_a_later_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.deleting.predicate._metadata", lambda _: [("invoke", "equal")])
+    monkeypatch.setattr("dvcodec.tables.deleting.expression._metadata", lambda _: [("invoke", "equal")])
     with pytest.raises(UsageError, match=r"where .*it cannot be taken apart as pyarrow .* pickles it: use SQL text"):
         parse(N == 1)

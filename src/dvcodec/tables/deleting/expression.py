@@ -136,23 +136,30 @@ def operands(node: Node) -> list[Node]:
     return found
 
 
-def ranges_of(node: Node) -> Mapping[str, Range]:
-    """Return ranges of integer columns outside of which an expression is not true.
+def ranges_of(expression: pc.Expression | None) -> Mapping[str, Range]:
+    """Return ranges of integer columns outside of which an expression is not true; none for one that is not known.
 
     >>> import pyarrow.compute as pc
-    >>> ranges_of(parse((pc.field("a") >= 3) & pc.field("b").is_in([1]) & ((pc.field("a") == 9) | (pc.field("a") < 5))))
+    >>> ranges_of((pc.field("a") >= 3) & pc.field("b").is_valid() & ((pc.field("a") == 9) | (pc.field("a") < 5)))
     {'a': Range(low=3, high=9)}
     """
+    try:
+        return {} if expression is None else _ranges(parse(expression))
+    except UsageError:  # of a later pyarrow
+        return {}
+
+
+def _ranges(node: Node) -> Mapping[str, Range]:
     if not isinstance(node, Call):
         return {}
     if node.function == "and_kleene":
         found: dict[str, Range] = {}
         for part in operands(node):
-            for name, one in ranges_of(part).items():
+            for name, one in _ranges(part).items():
                 found[name] = found.get(name, Range()).both(one)
         return found
     if node.function == "or_kleene":
-        parts = [ranges_of(part) for part in operands(node) if not _is_false(part)] or [{}]
+        parts = [_ranges(part) for part in operands(node) if not _is_false(part)] or [{}]
         shared = parts[0].keys() & set[str].intersection(*(set(part) for part in parts))
         return {name: Range.around(part[name] for part in parts) for name in sorted(shared)}
     if node.function not in _ENDS or not isinstance(node.arguments[1], Literal):

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.tables.deleting.engine import Engine, GivenColumns
-from dvcodec.tables.deleting.expression import parse, ranges_of
+from dvcodec.tables.deleting.expression import ranges_of
 from dvcodec.tables.deleting.matching import Condition, free_name, one_line
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import chosen
@@ -267,7 +267,7 @@ class SqlCondition(Condition):
         literals = Literals(self._engine, self._kinds, schema)
         self._weaker = None if any(nodes(tree, "COLLATE")) else weaker(tree, literals)
         self._bounds = None if self._weaker is None else FilterBounds(self._weaker, schema)
-        self.ranges = {} if self._weaker is None else ranges_of(parse(self._weaker))
+        self.ranges = ranges_of(self._weaker)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether a row with values in these bounds can match; see `Condition.may_match`."""
