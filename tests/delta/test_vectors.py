@@ -268,6 +268,17 @@ def test_frame_is_found_at_its_offset(tmp_path: Path, data: bytes, offset: int |
     assert delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path)) == ROWS
 
 
+def test_errors_are_placed_from_the_start_of_the_frame() -> None:
+    frame = delta.encode(INLINE_ROWS)
+    other = frame[:4] + bytes(4) + frame[8:]
+    with pytest.raises(BadMagic) as caught:
+        delta.decode(other, verify_checksum=False)
+    assert caught.value.offset == 4
+    with pytest.raises(BadMagic) as caught:
+        delta.decode(other, verify_checksum=False, base=100)
+    assert caught.value.offset == 104
+
+
 @pytest.mark.parametrize("kind", ["u", "p", "r"])
 def test_paths_with_spaces_and_percent_signs_are_opened(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "my table%20" / "a b"

@@ -60,6 +60,7 @@ def test_marked_tail_above_its_bytes_is_refused(tail: int) -> None:
         ("##09300000", 0),
         ("#000000000", 0),
         ("HelloWorld%nSd0", 10),
+        ("HelloWorld%nSd000000", 10),
         ("$0000", 0),
     ],
 )

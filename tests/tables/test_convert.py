@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -901,3 +902,13 @@ def test_version_2_that_is_refused(tmp_path: Path) -> None:
             convert_table(table, folder=str(out / "some"), **arguments)  # type: ignore[arg-type]
     assert not (out / "some").exists()
     assert convert_table(table, "iceberg", str(out / "three"), version=3).rows == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_position_deletes_do_not_name_what_is_no_unicode(tmp_path: Path) -> None:
+    MAKERS["delta"](tmp_path / "t", 300, 100)
+    open_table(tmp_path / "t").delete("id < 3")
+    table = open_table((tmp_path / "t").rename(tmp_path / "t\udcff"))
+    with pytest.raises(UsageError, match="its name is not valid UTF-8, so position deletes cannot name it"):
+        convert_table(table, "iceberg", str(tmp_path / "out"), version=2)
+    assert not list((tmp_path / "out").glob("*.parquet"))
