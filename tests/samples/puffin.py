@@ -69,7 +69,7 @@ def refused(kind: type[DecodeError], what: str, offset: int | None) -> Iterator[
     assert "<bytes>" in str(caught.value)
 
 
-def _xxh32(data: bytes) -> int:
+def xxh32(data: bytes) -> int:
     """XXH32 with seed 0 of less than 16 bytes: the header checksum of an LZ4 frame."""
     assert len(data) < 16
 
@@ -93,7 +93,7 @@ def lz4_frame(data: bytes, *, stated: int | None = None, sized: bool = True, pac
     descriptor = struct.pack("<BB", 0x68 if sized else 0x60, 0x70)
     if sized:
         descriptor += struct.pack("<Q", len(data) if stated is None else stated)
-    parts = [struct.pack("<I", 0x184D2204), descriptor, bytes([_xxh32(descriptor) >> 8 & 0xFF])]
+    parts = [struct.pack("<I", 0x184D2204), descriptor, bytes([xxh32(descriptor) >> 8 & 0xFF])]
     for start in range(0, len(data), 1 << 22):
         block = data[start : start + (1 << 22)]
         if packed:
