@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from battery import outcome
 from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.core.cursor import Cursor
@@ -64,15 +61,6 @@ def test_refused_with_what(data: bytes, kind: type[DecodeError], what: str) -> N
         lengths(data)
     assert type(caught.value) is kind
     assert caught.value.what == what
-
-
-@given(st.data())
-def test_several_damaged_bytes(data: st.DataObject) -> None:
-    valid = bytearray(arrow(rows(5), compression=data.draw(st.sampled_from([None, "lz4", "zstd"]))))
-    for _ in range(data.draw(st.integers(1, 6))):
-        at = data.draw(st.integers(0, len(valid) - 1))
-        valid[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
-    outcome(read_deletion_file, bytes(valid))
 
 
 def test_rows_that_the_metadata_claims() -> None:
