@@ -36,7 +36,7 @@ from dvcodec.io import (
     remove,
 )
 from dvcodec.io.opening import open_mapped
-from dvcodec.io.source import ReadAhead
+from dvcodec.io.source import ReadAhead, read_within
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -194,6 +194,8 @@ def test_source(kind: str, file: Path) -> None:
             assert view.readonly
             assert bytes(view) == DATA[offset : offset + size]
         assert (read_window(source).end, read_window(source, 1000).end, read_window(source, 1024).end) == (1024, 24, 0)
+        for offset in (0, 1000, 1024):
+            assert read_within(source, "max_vector_bytes", offset=offset).end == 1024 - offset
         ahead = ReadAhead(source, 10, 20)
         for offset, size in ((10, 20), (9, 5), (25, 10), (0, 5)):
             assert bytes(ahead.read(offset, size)) == DATA[offset : offset + size]

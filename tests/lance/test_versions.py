@@ -60,9 +60,6 @@ def test_from_versions(values: list[int]) -> None:
     assert decode_versions(encode_versions(found)) == found
 
 
-RANGE = b"\x0a\x04\x0a\x02\x10\x03"  # span of 3 rows
-
-
 def test_too_many_rows() -> None:
     whole = message("VersionRun", span=Seg("range", 0, TOP).message(), version=1)
     one = message("VersionRun", span=Seg("range", 0, 1).message(), version=2)

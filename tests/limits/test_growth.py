@@ -54,9 +54,6 @@ from samples.zap.segments import minimal
 pytest.importorskip("fastavro")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-orc = pytest.importorskip("pyarrow.orc")
-
-"""So that a few records are a bomb."""
 
 
 def fields_of(*fields: tuple[str, Any, int]) -> dict[str, Any]:
@@ -367,6 +364,3 @@ def test_twice_the_input_is_at_most_twice_the_work(name: str, tmp_path: Path) ->
     # The difference of the two has no constant part.
     assert more_calls - calls <= decoder.calls * grown, (more_calls - calls) / grown
     assert more_memory - memory <= decoder.memory * grown, (more_memory - memory) / grown
-
-
-"""Files of kilobytes that are made into much more."""

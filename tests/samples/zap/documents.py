@@ -110,12 +110,6 @@ def flatten(found: Iterable[Document]) -> tuple[list[Document], list[tuple[int, 
     return flat, edges
 
 
-def names_of(flat: Sequence[Document]) -> list[str]:
-    names = {one.name for document in flat for one in (*document.composites, *document.fields)}
-    names |= {synonyms.thesaurus for document in flat for synonyms in document.synonyms}
-    return ["_id", *sorted(names, key=str.encode)]
-
-
 def norm_of(version: int, length: int) -> float:
     return float(norm_values(version, np.array([norm(version, length)], np.uint64))[0])
 
