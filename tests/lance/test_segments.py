@@ -1,4 +1,4 @@
-"""The five segments against lists of integers, and the writer's choice among them."""
+"""Segments of huge spans, and holes wherever they are."""
 
 from __future__ import annotations
 
