@@ -268,6 +268,13 @@ def test_documents_survive(rows: RowSet, more: int) -> None:
     assert tantivy.decode(tantivy.encode(deleted, documents)) == (deleted, documents)
 
 
+def test_the_file_that_tantivy_writes() -> None:
+    data = (VECTORS / "tantivy.del").read_bytes()
+    found = tantivy.decode(data)
+    assert found == (RowSet(range(0, 1000, 3)), 1000)
+    assert tantivy.encode(*found) == data
+
+
 FOOTER = b'{"version":{"index_format_version":7},"crc":0}'
 
 

@@ -23,10 +23,12 @@ from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError, dialects, mu
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import Magic
+from dvcodec.ops.built_in import format_of
 from dvcodec.spark import functions, register
 from dvcodec.spark import vectors as spark_vectors
 from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.functions import (
+    bitmap_build,
     dv_cardinality,
     dv_contains,
     dv_decode,
@@ -390,6 +392,26 @@ def test_bitmaps_of_other_systems(spark: SparkSession) -> None:
         assert rows_of(exported.select("i", dv_import("data", name).alias("dv"))) == rows_of(frame), name
     with pytest.raises(UsageError, match="format"):
         dv_export("dv", "druid")
+
+
+@pytest.mark.everywhere
+def test_one_bitmap_a_group(spark: SparkSession) -> None:
+    rows = [(i % 3, 7 * i % 1000) for i in range(900)] + [(0, None), (3, None), (4, 2**53 + 1), (4, None)]
+    frame = spark.createDataFrame(rows, "segment int, id bigint")
+    expected = [RowSet([v for s, v in rows if s == segment and v is not None]) for segment in range(5)]
+    for name in ("clickhouse64", "doris", "java-art", "roaring64"):
+        built = frame.groupBy("segment").agg(bitmap_build("id", name))
+        assert built.columns == ["segment", "bitmap_build(id)"]
+        found = [row["bitmap_build(id)"] for row in rows_of(built.orderBy("segment"))]
+        assert found == [format_of(name).write(one) for one in expected], name
+    small = frame.where("segment < 3").select("segment", F.col("id").cast("int"))
+    assert len(rows_of(small.groupBy("segment").agg(bitmap_build(F.col("id") % 50, "clickhouse8")))) == 3
+    with pytest.raises(Exception, match="id -5 is negative"):
+        spark.createDataFrame([(-5,)], "id bigint").agg(bitmap_build("id", "doris")).collect()
+    with pytest.raises(Exception, match="does not fit"):
+        spark.createDataFrame([(500,)], "id bigint").agg(bitmap_build("id", "clickhouse8")).collect()
+    with pytest.raises(UsageError, match="format"):
+        bitmap_build("id", "druid")
 
 
 # ---------------------------------------------------------------------- without Spark

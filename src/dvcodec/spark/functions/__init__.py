@@ -22,13 +22,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dvcodec.core.errors import UsageError
-from dvcodec.spark.functions.udfs import MAGICS, call, call_with_format, column_of
+from dvcodec.spark.functions.udfs import MAGICS, build_bitmap, call, call_with_format, column_of
 from dvcodec.spark.paths import match_key_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 __all__ = [
+    "bitmap_build",
     "dv_cardinality",
     "dv_contains",
     "dv_decode",
@@ -159,9 +160,29 @@ def dv_export(dv: Column | str, format: str) -> Column:  # noqa: A002
 
     Example::
 
-        ids.groupBy("segment").agg(dv_export(dv_encode(F.collect_list("id")), "clickhouse64").alias("state"))
+        deletes.select("data_file", dv_export("dv", "mumbling").alias("bitmap"))
     """
     return call_with_format("dv_export", dv, format)
+
+
+def bitmap_build(ids: Column | str, format: str) -> Column:  # noqa: A002
+    """Build one bitmap of a group's ids for another system: binary.
+
+    An aggregate function; nulls are ignored, and a group of nulls gives the empty bitmap. All ids of a group are in the
+    memory of one worker at once, 16 bytes each; groups of hundreds of millions are built by `jobs.build_vectors`.
+
+    Args:
+        ids: integers, in any order; duplicates are fine. A negative one fails the job.
+        format: as in `dv_export`. An id that it cannot hold fails the job.
+
+    Raises:
+        UsageError: an unknown format.
+
+    Example::
+
+        ids.groupBy("segment").agg(bitmap_build("id", "clickhouse64").alias("state"))
+    """
+    return build_bitmap(ids, format)
 
 
 def dv_import(data: Column | str, format: str) -> Column:  # noqa: A002

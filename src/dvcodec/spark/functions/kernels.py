@@ -300,6 +300,16 @@ def dv_export(dv: pa.Array, format: str) -> pa.Array:  # noqa: A002
     return binary_array(_at_rows(ByteStrings.from_list(data), vectors.valid), valid=vectors.valid)
 
 
+def bitmap_build(ids: pa.Array, format: str) -> bytes:  # noqa: A002
+    """Encode the ids of a group, in any order and with duplicates, as one bitmap; -1 is none.
+
+    Raises:
+        UsageError: ids that do not fit.
+    """
+    values = np.asarray(ids).astype(np.int64, copy=False)
+    return format_of(format).write(RowSet(values[values >= 0]))
+
+
 def dv_import(data: pa.Array, format: str) -> pa.Array:  # noqa: A002
     """Return what `dv_export` encodes as vectors."""
     load = format_of(format).load

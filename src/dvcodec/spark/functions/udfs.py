@@ -91,18 +91,52 @@ _FUNCTIONS = {
 }
 
 
+def _aggregate_with_format(kernel: Callable[[pa.Array, str], bytes], name: str) -> Callable[[pa.Array], bytes]:
+    def with_format(values: pa.Array) -> bytes:
+        return kernel(values, name)
+
+    return with_format
+
+
+def build_bitmap(ids: Column | str, format_name: str) -> Column:
+    """Aggregate ids to a bitmap of a format.
+
+    Raises:
+        UsageError: an unknown format.
+    """
+    check_format(format_name)
+    given = column_of(ids, "bitmap_build")
+    column = given.cast("bigint")
+    # A column with nulls becomes floats on its way through pandas: -1 stands for a null.
+    wrong = F.raise_error(F.concat(F.lit("bitmap_build: id "), column.cast("string"), F.lit(" is negative")))
+    known = F.when(column.isNull(), F.lit(-1).cast("bigint")).when(column < 0, wrong.cast("bigint")).otherwise(column)
+    function = _Function(
+        _aggregate_with_format(kernels.bitmap_build, format_name), BINARY, (pa.int64(),), shape="aggregate"
+    )
+    return cast("Column", _udf(function)(known).alias(_shown("bitmap_build", [given])))
+
+
 def call_with_format(name: Literal["dv_export", "dv_import"], column: Column | str, format_name: str) -> Column:
     """Apply a function that takes the name of a format of one vector.
 
     Raises:
         UsageError: an unknown format.
     """
-    check_type(format_name, str, "format", "a str")
-    found = format_named(format_name)
-    if found is None or found.encode is None:
-        raise UsageError(f"format must be one of {', '.join(encodings())}, not {format_name!r:.60}")
+    check_format(format_name)
     kernel = {"dv_export": kernels.dv_export, "dv_import": kernels.dv_import}[name]
     return _call(_Function(_with_format(kernel, format_name), BINARY), name, column)
+
+
+def check_format(name: object) -> None:
+    """Check the name of a format of one vector that can be written.
+
+    Raises:
+        UsageError: an unknown format.
+    """
+    check_type(name, str, "format", "a str")
+    found = format_named(str(name))
+    if found is None or found.encode is None:
+        raise UsageError(f"format must be one of {', '.join(encodings())}, not {name!r:.60}")
 
 
 def call(name: str, *columns: Column | str) -> Column:
@@ -112,7 +146,7 @@ def call(name: str, *columns: Column | str) -> Column:
 
 def _call(function: _Function, name: str, *columns: Column | str) -> Column:
     given = [column_of(column, name.partition(" ")[0]) for column in columns]
-    shown = f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in given)})"
+    shown = _shown(name, given)
     typed = [_binary(c) if kind == pa.binary() else c for c, kind in zip(given, function.takes, strict=True)]
     udf = _udf(function)
     if arrow_udf is not None:
@@ -124,6 +158,11 @@ def _call(function: _Function, name: str, *columns: Column | str) -> Column:
     whole = [F.coalesce(c, F.lit(-1)) if number else c for c, number in zip(typed, numbers, strict=True)]
     known = reduce(and_, [column.isNotNull() for column in given])
     return F.when(known, udf(*whole)).alias(shown)
+
+
+def _shown(name: str, columns: list[Column]) -> str:
+    """Return the name of a column that is a call, as Spark names it."""
+    return f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in columns)})"
 
 
 def column_of(value: Any, function: str) -> Column:
