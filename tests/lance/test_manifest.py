@@ -283,6 +283,7 @@ def test_both_schemes_in_one_folder(tmp_path: Path) -> None:
     folder.mkdir()
     for name in (lance.manifest_name(1, "V1"), lance.manifest_name(2, "V1"), lance.manifest_name(3, "V2")):
         (folder / name).touch()
+    (folder / f"{2**63 + 7}.manifest").touch()  # a detached version
     assert lance.find_manifest(str(tmp_path)).endswith("/18446744073709551612.manifest")
     assert lance.find_manifest(str(tmp_path), 2).endswith("/2.manifest")
 

@@ -54,6 +54,12 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     assert peak < 1 << 20
 
 
+def test_nothing_is_left() -> None:
+    holes = EncodedArray.from_values(as_array([4]))
+    for segment in (RangeSegment(3, 5), RangeWithHoles(3, 6, holes), RangeWithBitmap(3, 6, b"\x05")):
+        assert segment.mask(np.array([0, 1], np.int64)) == RangeSegment(0, 0)
+
+
 @each("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
 def test_a_hole_is_found_once_wherever_it_is(hole: int) -> None:
     """The values are looked at in blocks of 2**14."""
