@@ -32,6 +32,8 @@ TEXTS = {"type": "array", "items": "string"}
         record(("a", "int"), ("b", TEXTS), ("more", {"type": "long", "logicalType": "timestamp-millis"})),
         record(("a", "int"), ("b", TEXTS), ("more", ["null", {"type": "array", "items": ["null", "long"]}])),
         record(("a", "int"), ("b", TEXTS), ("more", record(("x", "bytes")))),
+        record(("a", "int"), ("b", TEXTS), ("more", {"type": "map", "values": "long"})),
+        record(("a", "int"), ("b", TEXTS), ("more", {"type": "enum", "name": "e", "symbols": ["x"]})),
     ],
 )
 def test_schema_of_another_producer_passes(found: Any) -> None:
@@ -47,20 +49,9 @@ def test_schema_of_another_producer_passes(found: Any) -> None:
         (record(("a", "int"), ("b", {"type": "array", "items": "null"})), "field b: 'null' in place of string"),
         (record(("a", "int"), ("b", "string")), "field b: 'string' in place of a array"),
         (record(("a", "int"), ("a", "int"), ("b", TEXTS)), "two of one name"),
-        (record(("a", "int"), ("b", TEXTS), ("more", "null")), "field more of type 'null'"),
-        (record(("a", "int"), ("b", TEXTS), ("more", {"type": "array", "items": "null"})), "field more"),
-        (record(("a", "int"), ("b", TEXTS), ("more", record())), "field more"),
-        (record(("a", "int"), ("b", TEXTS), ("more", "r")), "field more"),
         ({"type": "record"}, "a record without fields"),
         ("string", "'string' in place of a record"),
     ],
 )
-def test_other_and_unbounded_schemas_are_reported(found: Any, message: str) -> None:
+def test_other_schemas_are_reported(found: Any, message: str) -> None:
     assert message in str(differs(found, KNOWN))
-
-
-def test_recursive_types_are_reported() -> None:
-    deep: Any = "int"
-    for _ in range(900):
-        deep = {"type": "array", "items": deep}
-    assert "field more" in str(differs(record(("a", "int"), ("b", TEXTS), ("more", deep)), KNOWN))

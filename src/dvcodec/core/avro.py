@@ -116,7 +116,7 @@ def differs(found: Any, known: Any) -> str | None:
     """Describe the first difference between a type and the known one; None if there is none.
 
     Numbers may be int or long, nullable types may be found without null, and fields may be in any order. Unknown fields
-    are allowed if reading them is bounded.
+    may be of any type: what reading them takes is bounded by `check_shape`.
 
     Args:
         found: the type in the file.
@@ -138,17 +138,15 @@ def differs(found: Any, known: Any) -> str | None:
         return "a record without fields"
     if len(set(fields)) < len(found["fields"]):
         return "fields without names, or two of one name"
-    types = dict(fields)
     for entry in known["fields"]:
-        if entry["name"] not in types:
+        if entry["name"] not in fields:
             if "default" in entry:
                 continue
             return f"no field {entry['name']}"
-        problem = differs(types.pop(entry["name"]), entry["type"])
+        problem = differs(fields[entry["name"]], entry["type"])
         if problem:
             return f"field {entry['name']}: {problem}"
-    unbounded = next((name for name, kind in types.items() if not _bounded(kind)), None)
-    return None if unbounded is None else f"field {unbounded} of type {types[unbounded]!r:.60}"
+    return None
 
 
 def unwrapped(kind: Any) -> tuple[Any, bool]:
@@ -167,21 +165,6 @@ def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
         return None
     return {entry["name"]: entry.get("type") for entry in fields if isinstance(entry.get("name"), str)}
-
-
-def _bounded(kind: Any, depth: int = 8) -> bool:
-    """Whether each value takes at least one byte, so that the file size bounds their number."""
-    kind, _ = unwrapped(kind)
-    if not isinstance(kind, dict):
-        return kind in _PRIMITIVES
-    if kind.get("type") in _PRIMITIVES:  # with a logical type
-        return True
-    if not depth:
-        return False
-    if kind.get("type") == "array":
-        return _bounded(kind.get("items"), depth - 1)
-    fields = _fields(kind) if kind.get("type") == "record" else None
-    return bool(fields) and all(_bounded(field, depth - 1) for field in (fields or {}).values())
 
 
 _LEAST = {"null": 0, "float": 4, "double": 8}
