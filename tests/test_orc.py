@@ -271,7 +271,7 @@ class TestProtocol:
         assert (schema[:9], pa.ipc.read_schema(pa.py_buffer(schema[9:]))) == (b"S" + bytes([4, *[0] * 7]), TABLE.schema)
         assert {begun, end, after} == {worker_program.END}, "and nothing is left after the end"
         assert {batch[:1] for batch in batches} == {worker_program.BATCH}
-        tables = [pa.ipc.open_stream(batch[1:]).read_all() for batch in batches]
+        tables = [pa.ipc.open_stream(batch[worker_program.BATCH_AT :]).read_all() for batch in batches]
         assert [table.num_rows for table in tables] == [3, 1]
         assert pa.concat_tables(tables) == TABLE.select(["pos"])
 

@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 SCHEMA, BATCH, END, ERROR, MEMORY, MISSING, SYSTEM = b"S", b"B", b"D", b"E", b"M", b"N", b"O"
 """Kinds of answers: row count (u64) and Arrow schema; record batch; nothing more; error as text; too little memory; no
 such fragment, or no such package; error of the system as text."""
+BATCH_AT = 8
+"""Where a batch begins in its message: Arrow's joins print complaints about buffers that are not aligned."""
 BATCH_BYTES = 4 << 20
 """Most bytes of a batch that is sent, unless one row has more."""
 _DECODED_ROWS = 4096
@@ -154,7 +156,7 @@ def serve(reading: BinaryIO, writing: BinaryIO, kind: str) -> None:
                     with pa.ipc.new_stream(sink, batch.schema) as stream:
                         stream.write_batch(batch)
                     del batch
-                    send(writing, BATCH, sink.getvalue())
+                    send(writing, BATCH.ljust(BATCH_AT, b"\0"), sink.getvalue())
         except (MemoryError, pa.ArrowMemoryError):
             send(writing, MEMORY)
         except (Missing, ImportError):

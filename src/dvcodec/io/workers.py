@@ -27,7 +27,7 @@ from typing import Any
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.io.source import Source
-from dvcodec.io.worker_program import BATCH, ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
+from dvcodec.io.worker_program import BATCH, BATCH_AT, ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
 
 _CHUNK = 8 << 20
 _MOST = min(max(os.cpu_count() or 1, 2), 8)
@@ -331,7 +331,7 @@ class OrcFile:
             answer = self._answer()
             if answer[:1] != BATCH:
                 break
-            with pa.ipc.open_stream(pa.py_buffer(answer[1:])) as stream:
+            with pa.ipc.open_stream(pa.py_buffer(answer[BATCH_AT:])) as stream:
                 for batch in stream:
                     rows += batch.num_rows
                     if rows > self.rows:

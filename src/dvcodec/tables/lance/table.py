@@ -25,7 +25,7 @@ from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import check_reach, join, local_path, split
-from dvcodec.io.worker_program import BATCH, MISSING
+from dvcodec.io.worker_program import BATCH, BATCH_AT, MISSING
 from dvcodec.io.workers import Kind, borrowed
 from dvcodec.lance import (
     BasePath,
@@ -166,7 +166,7 @@ def fragment_rows(
             found = answer(what, data_file.location)
             if found[:1] != BATCH:
                 break
-            for batch in pa.ipc.open_stream(pa.py_buffer(found[1:])):
+            for batch in pa.ipc.open_stream(pa.py_buffer(found[BATCH_AT:])):
                 _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
                 whole = batch.select(names)
                 for at in range(0, batch.num_rows, batch_rows):
