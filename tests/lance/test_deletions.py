@@ -103,6 +103,10 @@ def test_metadata_is_held_against_the_file() -> None:
     with pytest.raises(NotCanonical, match="below 70000"):
         read_deletion_file(data, physical_rows=70_000)
     assert read_deletion_file(data, physical_rows=70_001)
+    second = arrow(pa.array([1], pa.uint32()))
+    assert read_deletion_file(second, physical_rows=2) == {1}
+    with pytest.raises(NotCanonical, match=r"row offset: expected below 1 \(physical rows\), found 1"):
+        read_deletion_file(second, physical_rows=1)
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

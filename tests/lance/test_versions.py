@@ -70,3 +70,10 @@ def test_too_many_rows() -> None:
     with pytest.raises(NotCanonical) as caught:
         decode_versions(message("VersionSequence", runs=[whole, one]).SerializeToString())
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("rows", len(data), TOP + 1)
+
+
+def test_a_run_has_a_span() -> None:
+    data = message("VersionSequence", runs=[message("VersionRun", version=2)]).SerializeToString()
+    with pytest.raises(NotCanonical, match="run: expected a span") as caught:
+        decode_versions(data)
+    assert caught.value.offset == 2
