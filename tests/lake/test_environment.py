@@ -101,7 +101,8 @@ def test_one_identity(
 
 def test_plain_http_needs_no_option(server: Recorder) -> None:
     store, key = open_store(f"{server.url}/k")
-    assert bytes(store.get(key).data) == b"x"
+    found = store.get(key)
+    assert (bytes(found.data), found.found.modified_ms) == (b"x", 1_445_412_480_000)
 
 
 @pytest.mark.parametrize(("scheme", "flag"), [("s3", "allow_http"), ("gs", "skip_signature"), ("az", "use_emulator")])
