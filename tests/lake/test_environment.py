@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io.store import StoreOptions, open_store
-from dvcodec.io.store.objects import complete
+from dvcodec.io.store.objects import ObjectStore, complete
 from lake.servers import NOWHERE
 from lake.web import Quiet, serving
 
@@ -103,6 +103,23 @@ def test_plain_http_needs_no_option(server: Recorder) -> None:
     store, key = open_store(f"{server.url}/k")
     found = store.get(key)
     assert (bytes(found.data), found.found.modified_ms) == (b"x", 1_445_412_480_000)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "is_unproven"),
+    [
+        ("s3://lake/k", {}, False),
+        ("s3://lake/k", {"endpoint": NOWHERE}, True),
+        ("s3://lake/k", {"metadata_endpoint": NOWHERE}, False),
+        ("az://lake/k", {"endpoint": NOWHERE, "account_name": "a"}, False),
+    ],
+)
+def test_another_server_of_s3_has_to_prove_that_it_excludes(
+    url: str, options: dict[str, str], is_unproven: bool
+) -> None:
+    store, _ = open_store(url, USUAL | options)
+    assert isinstance(store, ObjectStore)
+    assert store._is_unproven is is_unproven
 
 
 @pytest.mark.parametrize(("scheme", "flag"), [("s3", "allow_http"), ("gs", "skip_signature"), ("az", "use_emulator")])

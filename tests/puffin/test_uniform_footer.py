@@ -153,6 +153,16 @@ def test_damage_gives_the_same_errors(by_json: Callable[[bytes], Footer | str]) 
     assert 1000 < refused < 4000
 
 
+def test_every_joint_of_blobs_is_looked_at(by_json: Callable[[bytes], Footer | str]) -> None:
+    payload = payload_of([blob(i) for i in range(5)])
+    joints = [at for at in range(len(payload)) if payload.startswith(b'}},{"type"', at)]
+    assert len(joints) == 4
+    for at in joints:
+        wrong = payload[: at + 2] + b";" + payload[at + 3 :]
+        assert isinstance(outcome(wrong), str)
+        assert outcome(wrong) == by_json(wrong)
+
+
 @pytest.mark.parametrize("twice", [b'"blobs":[]', b'"properties":{}'])
 def test_members_twice(twice: bytes, by_json: Callable[[bytes], Footer | str]) -> None:
     payload = payload_of([blob(i) for i in range(5)])[:-1] + b"," + twice + b"}"

@@ -153,6 +153,7 @@ def test_one_damage_is_one_finding(name: str) -> None:
             report = verify_segment(raw)
         found = one(report)
         assert (found.name, found.subject) == (check, subject)
+        assert "among others" not in name or "b'y'" in str(found.message)
         hidden = {at.name for at in report.checks if at.status is Status.NOT_APPLICABLE and at.subject == subject}
         if check == "dictionary":
             assert hidden >= {"postings", "one-hits"}
