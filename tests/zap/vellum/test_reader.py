@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,7 @@ from cases import each
 from dvcodec.core.errors import (
     CardinalityMismatch,
     DecodeError,
+    NotCanonical,
 )
 from dvcodec.zap import vellum
 from dvcodec.zap.vellum import Fst
@@ -110,6 +112,38 @@ def test_values_wrap() -> None:
 
 
 # ---------------------------------------------------------------------- wrong ones
+
+
+WRONG_STATES = {
+    "input bytes that descend": (many([(98, 0, 0), (97, 0, 0)]), 2, "input bytes of a state"),
+    "an input byte twice": (many([(97, 0, 0), (97, 0, 0)]), 2, "input bytes of a state"),
+    "input bytes that descend behind others": (
+        many([(98, 0, 0), (97, 0, 0)]) + many([(1, 1, 0), (2, 0, 0)]),
+        3,
+        "input bytes of a state",
+    ),
+    "a target in front of all states": (
+        many([(97, 0, 0), (98, 5, 0)]),
+        2,
+        "target of a state: expected 0 or an address",
+    ),
+    "a far target": (one(97, 2**40, sizes=(6, 0)), 1, "target of a state: expected 0 or an address"),
+    "a next state where none is": (follow(116), 1, "target of a state: expected 0 or an address"),
+    "a state that leads nowhere": (many() + follow(97), 1, "number of transitions of a state: .*, found 0"),
+    "wide numbers": (one(97, 0, sizes=(9, 0)), 1, "pack sizes of a state: .*, found 9 and 0"),
+}
+
+
+@each("name", WRONG_STATES)
+@each("few", [0, 256])
+def test_hazard_wrong_states(name: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for all readers."""
+    monkeypatch.setattr(vellum, "_FEW", few)
+    states, count, what = WRONG_STATES[name]
+    errors = [what_of(read, blob(states, count)) for read in (by_block, by_key)]
+    assert all(isinstance(error, NotCanonical) for error in errors)
+    assert re.search(what, str(errors[0]))
+    assert str(errors[0]) == str(errors[1])
 
 
 @pytest.mark.parametrize("read", [by_block, by_key])
