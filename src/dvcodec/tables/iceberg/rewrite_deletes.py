@@ -11,7 +11,7 @@ deletion vectors, or only position deletes, read the table afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,13 +20,13 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import retried
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.deletes import new_rows
-from dvcodec.tables.iceberg.manifests import ManifestEntry
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import properties_of, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
-from dvcodec.tables.model import POSITION_DELETES, FileDelete
+from dvcodec.tables.model import POSITION_DELETES, DeletionVector, FileDelete
 from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
@@ -75,13 +75,54 @@ def compact_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         CommitUnknown: it could not be found out whether the commit is in.
         OSError: a file cannot be read or written; nothing was committed.
     """
+    writer = _committer(table, progress)
+    with refreshed(table, dry_run):
+        return retried(writer, lambda base: _compact(writer, base, dry_run, progress))
+
+
+def _committer(table: Table, progress: Progress | None) -> IcebergCommitter:
     check_table(table)
     check_progress(progress)
     if not isinstance(table, IcebergTable):
-        raise UsageError(f"{table.location}: position deletes are Iceberg's, and this is a {table.kind.value} table")
-    with refreshed(table, dry_run):
-        writer = committer(table)
-        return retried(writer, lambda base: _compact(writer, base, dry_run, progress))
+        raise UsageError(
+            f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "
+            "table"
+        )
+    return committer(table)
+
+
+def _replaced(
+    writer: IcebergCommitter,
+    base: IcebergSnapshot,
+    new: Sequence[FileDelete],
+    gone: Iterable[DeletionVector],
+    equality: Sequence[EqualityDeletes] = (),
+    removed: frozenset[str] = frozenset(),
+) -> int:
+    """Commit new files of deletes in place of others; return the id of the snapshot.
+
+    Args:
+        writer: of the table.
+        base: its current snapshot.
+        new: what is written.
+        gone: the vectors and position deletes that it replaces.
+        equality: the same for equality deletes.
+        removed: paths of data files without a live row.
+    """
+    gone = list(gone)
+    manifests = {one.record.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
+    with new_files(base.table.folder.storage) as files:
+        written = writer.write(base, new, files)
+        replacement = Replacement(
+            vectors=written.locations,
+            position_deletes=written.position_deletes,
+            removed=removed,
+            gone=frozenset((one.path, None, None) for one in equality) | places(gone),
+            manifests=frozenset(manifests),
+            operation="replace",
+        )
+        with committing(files):
+            return writer.replace(base, replacement, files)
 
 
 def _compact(
@@ -106,19 +147,7 @@ def _compact(
     planned = CompactedDeletes(base.info.id, False, len(old), after, sum(one.rows.cardinality for one in deletes))
     if dry_run or after >= len(old):
         return planned
-    with new_files(base.table.folder.storage) as files:
-        written = writer.write(base, deletes, files)
-        replacement = Replacement(
-            vectors={},
-            position_deletes=written.position_deletes,
-            removed=frozenset(),
-            gone=places(old),
-            manifests=frozenset(ManifestEntry.of(vector).manifest for vector in old),
-            operation="replace",
-        )
-        with committing(files):
-            snapshot = writer.replace(base, replacement, files)
-    return replace(planned, snapshot=snapshot, committed=True)
+    return replace(planned, snapshot=_replaced(writer, base, deletes, old), committed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +195,9 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         CommitUnknown: it could not be found out whether the commit is in.
         OSError: a file cannot be read or written; nothing was committed.
     """
-    check_table(table)
-    check_progress(progress)
-    if not isinstance(table, IcebergTable):
-        raise UsageError(
-            f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "
-            "table"
-        )
+    writer = _committer(table, progress)
     with refreshed(table, dry_run):
-        return upgrade(committer(table), dry_run=dry_run, progress=progress)
+        return upgrade(writer, dry_run=dry_run, progress=progress)
 
 
 def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
@@ -192,8 +215,7 @@ def _upgrade(
 ) -> UpgradedDeletes:
     equality = [one for deletes in base.plan.equality.values() for one in deletes]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
-    old = {vector.path for vector in positional} | {one.path for one in equality}
-    if not old:
+    if not positional and not equality:
         return UpgradedDeletes(base.info.id)
     deletes = list(_deletes(base, progress))
     partial = [delete for delete in deletes if not delete.whole]
@@ -203,20 +225,9 @@ def _upgrade(
     if dry_run:
         return planned
     touched = {delete.data_file.path for delete in deletes}
+    removed = frozenset(delete.data_file.path for delete in deletes if delete.whole)
     gone = [vector for vector in base.vectors if vector.format != "iceberg" or vector.data_file in touched]
-    with new_files(base.table.folder.storage) as files:
-        written = committer.write(base, partial, files)
-        replacement = Replacement(
-            vectors=written.locations,
-            removed=frozenset(touched - written.locations.keys()),
-            gone=frozenset((path, None, None) for path in old) | places(gone),
-            manifests=frozenset(
-                {one.record.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
-            ),
-            operation="replace",
-        )
-        with committing(files):
-            snapshot = committer.replace(base, replacement, files)
+    snapshot = _replaced(committer, base, partial, gone, equality, removed)
     return replace(planned, snapshot=snapshot, committed=True)
 
 
