@@ -146,7 +146,7 @@ def test_examples_run(page: Path, folder: Path) -> None:
 def test_pages_name_files_that_are_there() -> None:
     for page in [*PAGES, *SPARK_PAGES]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_no_example_escapes_the_tests() -> None:
