@@ -35,11 +35,10 @@ class Fault:
     """What to do to some requests instead of answering them.
 
     `error` answers with `status` and a body of S3's kind (or `body`). `late` does so after the server has done what was
-    asked. `reset` aborts the connection after `after` bytes of the body (None: before the server is asked). `lost` asks
-    the server, and resets without an answer. `truncate` promises the whole body, sends `after` bytes (None: half of it)
-    and closes. `garbage` answers 200 with `body` in place of what the server says. `stall` never answers.
-    `unconditional` takes ``If-None-Match`` off the request, as older servers do; it is for servers that check no
-    signature.
+    asked. `reset` aborts the connection before the server is asked. `lost` asks the server, and resets without an
+    answer. `truncate` promises the whole body, sends half of it and closes. `garbage` answers 200 with `body` in place
+    of what the server says. `stall` never answers. `unconditional` takes ``If-None-Match`` off the request, as older
+    servers do; it is for servers that check no signature.
     """
 
     kind: Literal["error", "late", "reset", "lost", "truncate", "garbage", "stall", "unconditional"]
@@ -53,7 +52,6 @@ class Fault:
     status: int = 503
     code: str = "SlowDown"
     message: str = "Please reduce your request rate."
-    after: int | None = None
     body: str | None = None
 
 
@@ -124,15 +122,6 @@ class Traffic:
     def seconds(self) -> float:
         """From the beginning of the first request to the end of the last."""
         return max(one.end for one in self.exchanges) - self.exchanges[0].start if self.exchanges else 0.0
-
-    @property
-    def busy(self) -> float:
-        """Seconds in which at least one request was under way."""
-        total, until = 0.0, float("-inf")
-        for one in self.exchanges:
-            total += max(one.end - max(one.start, until), 0.0)
-            until = max(until, one.end)
-        return total
 
     @property
     def sent(self) -> int:
@@ -338,19 +327,19 @@ class _Forwarder:
     ) -> tuple[int, int]:
         """Reset or close within an answer; returns the status that was sent and the bytes of its body."""
         status = sent = 0
-        if fault.kind == "truncate" or fault.after is not None:
+        if fault.kind == "truncate":
             answer, content = await self._ask(method, head, body)
             status = int(answer.start.split(b" ")[1])
-            sent = min(len(content) // 2 if fault.after is None else fault.after, len(content))
+            sent = len(content) // 2
             writer.write(_response(answer, content, method)[: -len(content) + sent or None])
             await writer.drain()
             await asyncio.sleep(0.02)  # a reset may overtake what was sent
-        elif fault.kind == "lost":
+            return status, sent
+        if fault.kind == "lost":
             await self._ask(method, head, body)
-        if fault.kind != "truncate":
-            # Closed without lingering, a connection is reset.
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
+        # Closed without lingering, a connection is reset.
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
         return status, sent
 
     async def _ask(self, method: str, head: _Head, body: bytes) -> tuple[_Head, bytes]:

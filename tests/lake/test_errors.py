@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,12 @@ QUICK = {"max_retries": "2", "init_backoff": "5ms", "max_backoff": "20ms"}
 WORDS = "It said so."
 
 
+def options_of(given: dict[str, str]) -> list[str]:
+    return [part for pair in given.items() for part in ("--storage-option", "=".join(pair))]
+
+
 def command(bucket: Bucket, *arguments: str, **options: str) -> Result:
-    given = bucket.options | QUICK | options
-    return run(*arguments, *(part for pair in given.items() for part in ("--storage-option", "=".join(pair))))
+    return run(*arguments, *options_of(bucket.options | QUICK | options))
 
 
 def one_line(result: Result) -> str:
@@ -104,7 +108,7 @@ class TestRefusals:
             assert f" {refusal.code} ({WORDS})" in str(error)
             assert len(held.watched.traffic()) == refusal.requests
 
-    def test_on_the_command_line(self, held: Bucket, refusal: Refusal, tmp_path: Path) -> None:
+    def test_on_the_command_line(self, held: Bucket, refusal: Refusal) -> None:
         fault = Fault("error", status=refusal.status, code=refusal.code, message=WORDS, times=None)
         held.watched.fail(fault)
         said = f"{refusal.reason.value}: {refusal.status} "
@@ -122,7 +126,6 @@ class TestRefusals:
         target = f"{held.url}/new.puffin"
         line = one_line(command(held, "merge", f"{held.url}/vectors.puffin", "-o", target))
         assert line.startswith(f"{target}: cannot write: {said}")
-        del tmp_path
 
 
 class TestServers:
@@ -174,11 +177,9 @@ class TestConnections:
         """That is not tried for minutes."""
         with pytest.raises(StoreUnreachable):
             dvcodec.verify(f"{s3.url}/a.puffin", storage_options=s3.options | {"aws_endpoint_url": NOWHERE})
-        result = run("audit", f"{s3.url}/t", *options_of(s3.options | {"aws_endpoint_url": NOWHERE}))
-        assert one_line(result).startswith(f"{s3.url}/t")
-        assert one_line(result).endswith(
-            "endpoint not reachable: HTTP error: error sending request: Connection refused"
-        )
+        line = one_line(run("audit", f"{s3.url}/t", *options_of(s3.options | {"aws_endpoint_url": NOWHERE})))
+        assert line.startswith(f"{s3.url}/t")
+        assert line.endswith("endpoint not reachable: HTTP error: error sending request: Connection refused")
 
     def test_plain_http(self, s3: Bucket) -> None:
         line = one_line(command(s3, "verify", f"{s3.url}/a.puffin", aws_allow_http="false"))
@@ -194,19 +195,9 @@ class TestConnections:
 class TestBrokenAnswers:
     @pytest.mark.parametrize("kind", ["truncate", "reset", "garbage"])
     @pytest.mark.parametrize("times", [1, 2])
-    def test_recovery(
-        self,
-        held: Bucket,
-        kind: str,
-        times: int,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        self._recover(held, Fault(kind, "GET", times=times), times, caplog)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _recover(held: Bucket, fault: Fault, times: int, caplog: pytest.LogCaptureFixture) -> None:
+    def test_recovery(self, held: Bucket, kind: Any, times: int, caplog: pytest.LogCaptureFixture) -> None:
         """The right rows; what was repeated is counted, and logged with its reason."""
-        held.watched.fail(fault)
+        held.watched.fail(Fault(kind, "GET", times=times))
         before = request_counts()
         with caplog.at_level(logging.INFO, "dvcodec.store"):
             found = dvcodec.read_rows(f"{held.url}/vectors.puffin", storage_options=held.options | QUICK)
@@ -230,7 +221,3 @@ class TestBrokenAnswers:
         assert summary.startswith("dvcodec: object stores: ")
         assert summary.endswith(" 0 written, 1 retried")
         assert SECRET not in command(held, "verify", f"{held.url}/vectors.puffin", "-vv").err
-
-
-def options_of(given: dict[str, str]) -> list[str]:
-    return [part for pair in given.items() for part in ("--storage-option", "=".join(pair))]
