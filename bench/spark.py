@@ -30,7 +30,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from dvcodec import RowSet, arrow, iceberg
 from dvcodec.spark import jobs
 from dvcodec.spark.columns import VECTORS
-from dvcodec.spark.keyed_rows import packed
+from dvcodec.spark.hand_over import packed
 from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec import RowSet, iceberg
-from dvcodec.spark.accumulate import RowAccumulator
-from dvcodec.spark.union import VectorUnion
+from dvcodec.spark.accumulate import RowAccumulator, VectorUnion
 
 ORDERS = ("random", "scan", "skewed", "clustered", "many files", "far")
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
 from dvcodec.spark.compat import HAS_SOURCES
-from dvcodec.spark.jobs import apply, build_vectors, deleted, matching, positions, unmatched
+from dvcodec.spark.jobs import apply, build_vectors, deleted, positions, unmatched
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
 from dvcodec.spark.vectors import NamedVectors
@@ -29,6 +30,7 @@ from dvcodec.spark.vectors import NamedVectors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+applying = import_module("dvcodec.spark.jobs.apply")
 ROWS = 3_000
 DAYS = ["plain", "a b", "50%", "a%20b", "x#y?", "été 漢", "[1]^{2}|+&=~'", 'q"<>`\\']
 Row = tuple[Any, ...]
@@ -131,7 +133,7 @@ def test_words_of_small_vectors_are_part_of_the_plan(
     assert ids(apply(df, dvs.repartition(8))) == want
     sized = dvs.withColumns({"cardinality": sf.lit(9), "min": sf.lit(0), "max": sf.lit(9)})
     assert reads_vectors(apply(df, sized)), "their size is known without them"
-    monkeypatch.setattr(matching, "_WORD_BYTES", 5_000)
+    monkeypatch.setattr(applying, "_WORD_BYTES", 5_000)
     left = apply(df, dvs.coalesce(1))
     assert reads_vectors(left), "too large"
     assert ids(left) == want
@@ -424,10 +426,10 @@ def test_an_estimate_of_wrong_numbers() -> None:
     schema = pa.schema([("data_file", pa.string()), *((name, pa.int64()) for name in ("cardinality", "min", "max"))])
     names = pa.array(["a"] * columns.shape[1])
     whole = pa.record_batch([names, *map(pa.array, columns)], schema=schema)
-    sizes = [matching._bytes_by_numbers(whole.slice(row, 1)) for row in range(len(whole))]
+    sizes = [applying._bytes_by_numbers(whole.slice(row, 1)) for row in range(len(whole))]
     assert min(sizes) >= 0
-    assert sum(sizes) == pytest.approx(matching._bytes_by_numbers(whole))
-    assert matching._bytes_by_numbers(pa.concat_batches([whole] * 1000)) < 2**63
+    assert sum(sizes) == pytest.approx(applying._bytes_by_numbers(whole))
+    assert applying._bytes_by_numbers(pa.concat_batches([whole] * 1000)) < 2**63
 
 
 def test_the_estimate_is_near_the_words() -> None:

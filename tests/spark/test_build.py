@@ -13,12 +13,13 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
-from dvcodec.spark import keyed_rows, tasks
+from dvcodec.spark import hand_over, tasks
 from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.change import merge
 from dvcodec.spark.sources import position_deletes
-from dvcodec.spark.sources.position_deletes import PositionDeletePartition, PositionDeleteReader
+from dvcodec.spark.sources.files import FilePartition
+from dvcodec.spark.sources.position_deletes import PositionDeleteReader
 from samples.position_rows import ORDERS, reference, rows, united, vectors_of, write
 
 if TYPE_CHECKING:
@@ -101,10 +102,10 @@ def test_names_stored_as_a_dictionary_or_not_in_one_task(tmp_path: Path) -> None
     pq.write_table(few.cast(pa.schema([("file_path", pa.large_string()), ("pos", pa.int64())])), tmp_path / "2.parquet")
     reader = PositionDeleteReader([str(tmp_path)], "file_path", "pos", 1 << 30)
     (task,) = reader.partitions()
-    assert isinstance(task, PositionDeletePartition)
-    assert [piece.path.rpartition("/")[2] for piece in task.pieces] == ["0.parquet", "1.parquet", "2.parquet"]
+    assert isinstance(task, FilePartition)
+    assert [piece.path.rpartition("/")[2] for piece in task.splits] == ["0.parquet", "1.parquet", "2.parquet"]
     kinds = []
-    for piece in task.pieces:
+    for piece in task.splits:
         with position_deletes._open_parquet(piece, "file_path", Storage({})) as file:
             kinds.append(pa.types.is_dictionary(file.schema_arrow.field("file_path").type))
     assert kinds == [False, True, True]
@@ -193,9 +194,9 @@ def test_rows_of_a_scan_cross_without_their_paths(
     monkeypatch.setattr(frame, "inputFiles", lambda self: files(self)[1:])
     with pytest.raises(Exception, match="did not list"):
         build_vectors(rows).collect()
-    monkeypatch.setattr(keyed_rows, "MOST_FILES", 1)
+    monkeypatch.setattr(hand_over, "MOST_FILES", 1)
     assert collected(build_vectors(rows)) == want, "with their paths, as files are many"
-    far = spark.range(3).select(keyed_rows.packed(sf.lit("a"), sf.shiftleft("id", 31)))
+    far = spark.range(3).select(hand_over.packed(sf.lit("a"), sf.shiftleft("id", 31)))
     assert far.limit(2).count() == 2
     with pytest.raises(Exception, match="more than 32 bits"):
         far.collect()

@@ -1,19 +1,23 @@
-"""explode and ranges, against RowSet."""
+"""Vectors as rows, and what differs between vectors, against plain Python."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sf
 
-from dvcodec import RowSet, UsageError, iceberg
+import dvcodec
+from dvcodec import RowSet, UsageError, delta, iceberg, paimon
+from dvcodec.core import vector
+from dvcodec.core.vector import Magic
 from dvcodec.spark.columns import LONG, STRING, struct
 from dvcodec.spark.compat import frame_of, to_arrow
-from dvcodec.spark.jobs import build_vectors, explode, ranges
+from dvcodec.spark.jobs import build_vectors, convert, diff, explode, ranges
 from dvcodec.spark.jobs import explode as job
 from dvcodec.spark.vectors import NamedVectors
 from samples.position_rows import rows as position_rows
@@ -120,3 +124,157 @@ def test_nulls_and_arguments(spark: SparkSession) -> None:
 
 def test_the_package_names_the_jobs() -> None:
     assert callable(job)  # and not the module of the same name
+
+
+Encode = Callable[[RowSet], bytes]
+
+
+def native(rows: RowSet) -> bytes:
+    return vector.build(Magic.NATIVE64, vector.encode_payload(rows, Magic.NATIVE64))
+
+
+def frames(spark: SparkSession, rows: dict[str, RowSet], encode: Encode = iceberg.encode) -> DataFrame:
+    data = [(name, bytearray(encode(one))) for name, one in rows.items()]
+    return spark.createDataFrame(data, "data_file string, dv binary")
+
+
+def two_states() -> tuple[dict[str, RowSet], dict[str, RowSet]]:
+    chance = np.random.default_rng(11)
+    old = {f"f{i} é": RowSet(chance.integers(0, 30_000, int(chance.integers(0, 900)))) for i in range(60)}
+    new = {}
+    for i, (name, rows) in enumerate(old.items()):
+        if i % 6 != 5:
+            change = RowSet(chance.integers(0, 30_000, 40))
+            new[name] = (rows, rows | change, rows - change, rows ^ change, RowSet())[i % 6]
+    new |= {"new": RowSet([1, 2]), "new and empty": RowSet()}
+    for name, first, second in (
+        ("large", RowSet(range(100_000)), RowSet(range(50_000, 120_000))),
+        ("large and far", RowSet([1, 2**41]), RowSet([2, 2**41])),
+        ("large, cleared", RowSet(range(0, 90_000, 2)), RowSet()),
+        ("large, equal", RowSet(range(0, 90_000, 3)), RowSet(range(0, 90_000, 3))),
+    ):
+        old[name], new[name] = first, second
+    return old, new
+
+
+@pytest.mark.everywhere
+def test_diff(spark: SparkSession) -> None:
+    old, new = two_states()
+    df = diff(frames(spark, old).repartition(3), frames(spark, new))
+    assert [field.name for field in df.schema] == ["data_file", "added", "restored", "added_rows", "restored_rows"]
+    found = {row["data_file"]: row for row in df.collect()}
+    nothing = RowSet()
+    want = {name: dvcodec.diff(old.get(name, nothing), new.get(name, nothing)) for name in {*old, *new}}
+    assert set(found) == {name for name, change in want.items() if change.added or change.restored}
+    for name, row in found.items():
+        assert bytes(row["added"]) == iceberg.encode(want[name].added)
+        assert bytes(row["restored"]) == iceberg.encode(want[name].restored)
+        assert (row["added_rows"], row["restored_rows"]) == tuple(map(len, want[name]))
+
+
+def test_diff_of_two_spellings(spark: SparkSession) -> None:
+    old = {"/t/a": RowSet([1]), "s3://b/ts=10%3A00/x": RowSet([2]), "/t/same": RowSet([3]), "/t/a b": RowSet([4])}
+    new = {"file:///t//a": RowSet([1, 5]), "s3a://b/ts=10%3A00/x": RowSet(), "file:/t/same": RowSet([3])}
+    new |= {"/t/a b": RowSet([4]), "file:/t/a%20b": RowSet([6])}  # two files: they stand side by side
+    found = {row["data_file"]: row[3:] for row in diff(frames(spark, old), frames(spark, new)).collect()}
+    assert found == {"/t/a": (1, 0), "s3://b/ts=10%3A00/x": (0, 1), "file:/t/a%20b": (1, 0)}
+    back = {row["data_file"]: row[3:] for row in diff(frames(spark, new), frames(spark, old)).collect()}
+    assert back == {"file:///t//a": (0, 1), "s3a://b/ts=10%3A00/x": (1, 0), "file:/t/a%20b": (0, 1)}
+    for one, other in (("/t/a b", "file:/t/a%20b"), ("file:/t/a%20b", "/t/a b")):
+        sides = (frames(spark, {one: RowSet([1])}), frames(spark, {other: RowSet([1])}))
+        with pytest.raises(Exception, match=r"'file:/t/a%20b' and '/t/a b' may be one data file"):
+            diff(*sides).collect()
+    sides = (frames(spark, {"/t/%c3%a9": RowSet([1])}), frames(spark, {"/t/%C3%A9": RowSet([1])}))
+    with pytest.raises(Exception, match="may be one data file"):
+        diff(*sides).collect()
+    twice = {"/t/a": RowSet([1]), "file:/t/a": RowSet([2])}
+    with pytest.raises(Exception, match="has 2 new vectors"):
+        diff(frames(spark, old), frames(spark, twice)).collect()
+
+
+def test_frames_that_differ_only_in_bytes(spark: SparkSession) -> None:
+    rows = {"a": RowSet(range(1_000)), "b": RowSet([5]), "c": RowSet(range(70_000))}
+    assert diff(frames(spark, rows), frames(spark, rows, paimon.encode)).collect() == []
+    # The same bytes are not even read.
+    broken = spark.createDataFrame([("a", bytearray(b"no vector"))], "data_file string, dv binary")
+    assert diff(broken, broken).collect() == []
+
+
+def test_diff_reports_vectors_it_cannot_compare(spark: SparkSession) -> None:
+    good = frames(spark, {"a": RowSet([1]), "b": RowSet([2])})
+    bad = bytearray(iceberg.encode(RowSet([1, 9])))
+    bad[-1] ^= 1
+    broken = spark.createDataFrame([("a", bad)], "data_file string, dv binary")
+    nothing = spark.createDataFrame([("a", None, "why")], "data_file string, dv binary, error string")
+    nameless = spark.createDataFrame([(None, bad)], "data_file string, dv binary")
+    for old, new, message in (
+        (good, broken, r"vector of a.*CRC-32"),
+        (nothing, good, r"'a' has no vector \(why\)"),
+        (good, good.union(good), r"'.' has 2 new vectors: merge them first"),
+        (nameless, good, r"name no data file"),
+    ):
+        with pytest.raises(Exception, match=message):
+            diff(old, new).collect()
+    with pytest.raises(UsageError, match="no dv"):
+        diff(good, good.drop("dv"))
+
+
+def rows_to_convert() -> dict[str, RowSet]:
+    chance = np.random.default_rng(12)
+    return {
+        "none": RowSet(),
+        "one": RowSet([2**31 - 1]),
+        "large": RowSet(chance.integers(0, 10**6, 30_000)),
+        "run": RowSet(range(40, 200_000)),
+        **{f"f{i}": RowSet(chance.integers(0, 10**5, i * 20)) for i in range(25)},
+    }
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("source", [iceberg.encode, delta.encode, native, paimon.encode])
+def test_convert(source: Encode, spark: SparkSession) -> None:
+    rows = rows_to_convert()
+    dvs = frames(spark, rows, source).select(
+        sf.lit("k").alias("key"), "*", sf.lit(3).alias("size"), sf.lit("?").alias("format")
+    )
+    wanted: dict[str, tuple[Encode, str]] = {
+        "iceberg": (iceberg.encode, "puffin"),
+        "delta": (delta.encode, "delta"),
+        "paimon64": (iceberg.encode, "delta"),
+        "paimon32": (paimon.encode, "paimon"),
+    }
+    for to, (encode, wrap) in wanted.items():
+        df = convert(dvs, to)  # type: ignore[arg-type]
+        assert df.schema == dvs.schema
+        found = {row["data_file"]: row for row in df.collect()}
+        assert set(found) == set(rows)
+        for name, row in found.items():
+            assert bytes(row["dv"]) == encode(rows[name]), name
+            assert (row["key"], row["size"], row["format"]) == ("k", len(row["dv"]), wrap)
+
+
+def test_what_is_already_there_is_copied(spark: SparkSession) -> None:
+    odd = iceberg.encode(RowSet(range(5_000)), run_optimize=False)
+    dvs = spark.createDataFrame([("a", bytearray(odd))], "data_file string, dv binary")
+    assert bytes(convert(dvs, "delta").collect()[0]["dv"]) == odd
+    odd = paimon.encode(RowSet(range(5_000)), run_optimize=False)
+    dvs = spark.createDataFrame([("a", bytearray(odd))], "data_file string, dv binary")
+    assert bytes(convert(dvs, "paimon32").collect()[0]["dv"]) == odd
+
+
+def test_convert_reports_vectors_it_cannot_convert(spark: SparkSession) -> None:
+    far = frames(spark, {"near": RowSet([1]), "far é": RowSet([2**31])})
+    with pytest.raises(Exception, match="'far é': position 2147483648 does not fit a 32-bit vector"):
+        convert(far, "paimon32").collect()
+    assert convert(far, "paimon64").count() == 2
+    bad: Any = bytearray(iceberg.encode(RowSet([1])))
+    bad[-1] ^= 1
+    with pytest.raises(Exception, match=r"vector of x.*CRC-32"):
+        convert(spark.createDataFrame([("x", bad)], "data_file string, dv binary"), "iceberg").collect()
+    with pytest.raises(
+        UsageError,
+        match=r"cannot convert to 'puffin', only to iceberg, .* did you mean 'iceberg'",
+    ):
+        convert(far, "puffin")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no data_file"):
+        convert(far.drop("data_file"), "iceberg")

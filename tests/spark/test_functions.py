@@ -5,18 +5,16 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.functions import pandas_udf
 
 import dvcodec
 from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError, dialects, mumbling
@@ -246,23 +244,6 @@ def test_encoding(spark: SparkSession) -> None:
         assert row["ints"] == framed([1, 2])
 
 
-@pytest.mark.everywhere
-def test_aggregates_and_lists_go_together(spark: SparkSession) -> None:
-    """Positions to vectors to one vector to what is new: as one would write it."""
-    rows = [(f"f{n % 3}", n * n % 997, n % 2) for n in range(900)]
-    frame = spark.createDataFrame(rows, "file string, pos int, day int")
-    daily = frame.groupBy("file", "day").agg(dv_encode(F.collect_list("pos"), "paimon32").alias("dv"))
-    all_days = daily.groupBy("file").agg(dv_union("dv").alias("dv"))
-    first = daily.where("day = 0").withColumnRenamed("dv", "first")
-    added = all_days.join(first, "file").select("file", dv_positions(dv_diff("first", "dv")["added"]).alias("pos"))
-    for row in rows_of(added):
-        of_day = [{pos for file, pos, day in rows if file == row["file"] and day == n} for n in range(2)]
-        assert row["pos"] == sorted(of_day[1] - of_day[0])
-    assert dv_encode(F.array()) is not None
-    nothing = all_days.limit(1).select(dv_cardinality(dv_encode(F.array())).alias("n"))
-    assert rows_of(nothing) == [{"n": 0}]
-
-
 def test_vectors_that_are_corrupt(spark: SparkSession) -> None:
     names = list(broken())
     frame = frame_of(
@@ -280,37 +261,6 @@ def test_vectors_that_are_corrupt(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"deletion vector of 48 bytes .*CRC-32 of magic and bitmap") as caught:
         frame.where("name IN ('valid', 'checksum')").select(F.sum(dv_cardinality("dv"))).collect()
     assert "00 00 00 28 d1 d3 39 64" in str(caught.value)
-
-
-@pytest.mark.everywhere
-def test_functions_of_the_users_own(spark: SparkSession, vectors: DataFrame) -> None:
-    """Pandas UDFs and maps over batches that import dvcodec."""
-
-    @pandas_udf("long")  # type: ignore[call-overload,misc,untyped-decorator,unused-ignore]
-    def rows_in(dv: pd.Series) -> pd.Series:
-        return dv.map(lambda data: None if data is None else len(dvcodec.decode_at(bytes(data), 0, len(data))))
-
-    def highest(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        from dvcodec import decode_at
-
-        for rows in frames:
-            some = rows[rows.dv.notna()]
-            yield pd.DataFrame({"i": some.i, "highest": [decode_at(data, 0, len(data)).max for data in some.dv]})
-
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from dvcodec.spark.functions.kernels import dv_cardinality
-
-        for rows in batches:
-            yield pa.record_batch([rows["i"], dv_cardinality(rows["dv"])], ["i", "n"])
-
-    sets = dict(enumerate(positions for positions, _ in cases()))
-    filled = vectors.where("dv IS NOT NULL")
-    found = {row["i"]: row["n"] for row in rows_of(filled.select("i", rows_in("dv").alias("n")))}
-    assert found == {i: len(rows) for i, rows in sets.items() if rows is not None}
-    tops = {row["i"]: row["highest"] for row in rows_of(filled.mapInPandas(highest, "i int, highest double"))}
-    assert tops == {i: max(rows, default=None) for i, rows in sets.items() if rows is not None}
-    counts = {row["i"]: row["n"] for row in rows_of(vectors.mapInArrow(counted, "i int, n long"))}
-    assert counts == {i: None if rows is None else len(rows) for i, rows in sets.items()}
 
 
 def test_values_in_the_place_of_columns() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -23,7 +22,6 @@ from dvcodec.spark import register
 from dvcodec.spark.sources import read_manifest
 from dvcodec.spark.sources.options import WriteOptions
 from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
-from spark.sessions import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -233,56 +231,6 @@ class attempt_number:  # noqa: N801  (a context manager)
 
     def taskAttemptId(self) -> int:
         return self.number
-
-
-DRIVER = """
-import os, sys, time
-from pathlib import Path
-from pyspark.sql import SparkSession
-from dvcodec import RowSet, iceberg
-from dvcodec.spark import register
-
-folder = sys.argv[1]
-spark = SparkSession.builder.master("local[1]").getOrCreate()
-register(spark)
-
-def slowly(batches):
-    for number, batch in enumerate(batches):
-        yield batch
-        while number == 5 and not list(Path(folder).glob("*.puffin")):
-            time.sleep(0.1)
-    Path(folder, "..", "written").touch()
-    time.sleep(600)
-
-rows = [(f"f{i}", bytearray(iceberg.encode(RowSet(range(i, 60_000, 3))))) for i in range(300)]
-df = spark.createDataFrame(rows, "data_file string, dv binary").repartition(2)
-spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-df = df.mapInArrow(slowly, df.schema)
-df.write.format("dvcodec").mode("append").options(**{"target": "iceberg", "max-vectors": "7"}).save(folder)
-"""
-
-
-def test_a_driver_that_dies_before_the_commit(spark: SparkSession, tmp_path: Path) -> None:
-    """It is killed with the JVM: nothing is committed."""
-    folder, program = tmp_path / "out", tmp_path / "driver.py"
-    program.write_text(DRIVER)
-    log = tmp_path / "log"
-    with log.open("w") as said:
-        command = [sys.executable, str(program), str(folder)]
-        driver = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=said, stderr=said)
-    try:
-        for _ in range(9000):
-            assert driver.poll() is None, log.read_text()[-2000:]
-            if (tmp_path / "written").exists():
-                break
-            time.sleep(0.1)
-        else:
-            raise AssertionError("the tasks never wrote")
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    assert list(folder.glob("*.puffin"))
-    check_nothing(spark, folder)
 
 
 def commit_until(folder: Path, step: int) -> bool:

@@ -1,4 +1,4 @@
-"""The data source writes containers that the rest of the library reads, and manifests that name every vector."""
+"""Containers that the rest of the library reads, and manifests that name every vector."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from dvcodec import DecodeError, RowSet, UsageError, convert, decode_at, delta, iceberg, paimon, sniff
 from dvcodec.io import Storage
-from dvcodec.spark.sources import read_manifest, storage
+from dvcodec.spark import jobs
+from dvcodec.spark.compat import to_arrow
+from dvcodec.spark.sources import files, read_manifest
+from dvcodec.spark.sources import vectors as reading
 from dvcodec.spark.sources import writer as writing
-from dvcodec.spark.sources.listing import plan
-from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, committed_in
-from dvcodec.spark.sources.options import TARGETS, ReadOptions, WriteOptions
-from dvcodec.spark.sources.storage import FoundFiles
-from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
+from dvcodec.spark.sources.files import FoundFiles
+from dvcodec.spark.sources.options import ReadOptions, WriteOptions
+from dvcodec.spark.sources.vectors import plan
+from dvcodec.spark.sources.writer import CONTAINERS, SCHEMA, VectorWriter, Written, committed_in, writer_of
+from dvcodec.spark.vectors import MAGICS as TARGETS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 VECTORS = StructType([StructField("data_file", StringType()), StructField("dv", BinaryType())])
 
@@ -111,7 +115,7 @@ def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
     for row in found:  # the bytes of `convert`: copied where the layout is the one wanted
         blob, path = tmp_path / "blob", Path(row["path"])
         blob.write_bytes(dvs[row["data_file"]])
-        (location,) = convert(blob, target, tmp_path / "one", data_files=[row["data_file"]])  # type: ignore[arg-type]
+        (location,) = convert(blob, target, tmp_path / "one", data_files=[row["data_file"]])
         want = (tmp_path / "one").read_bytes()[location.offset :][: location.size]
         assert path.read_bytes()[row["offset"] :][: row["size"]] == want
 
@@ -338,8 +342,8 @@ def test_the_first_write_into_a_folder(spark: SparkSession, tmp_path: Path) -> N
 def test_a_commit_after_the_folder_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(writer(tmp_path), [batches({"a": RowSet([1])})])
     (path,) = containers(tmp_path)
-    find_all = storage.find_all
-    monkeypatch.setattr(storage, "find_all", lambda *of: [FoundFiles([], one.folders) for one in find_all(*of)])
+    find_all = files.find_all
+    monkeypatch.setattr(reading, "find_all", lambda *of: [FoundFiles([], one.folders) for one in find_all(*of)])
     (partition,) = plan(ReadOptions.parse({"path": str(tmp_path)}))
     assert [(part.path, part.size) for part in partition.splits] == [(str(path), path.stat().st_size)]
 
@@ -369,3 +373,59 @@ def test_a_manifest_that_is_damaged_is_an_error(spark: SparkSession, tmp_path: P
         seen(spark, tmp_path)
     with pytest.raises(UsageError, match="no manifest"):
         read_manifest(str(tmp_path / "nowhere"))
+
+
+MADE = {f"s3://lake/t/é #{i}.parquet": RowSet(range(i, 9000, i + 1)) for i in range(30)}
+
+
+def made_vectors(spark: SparkSession) -> DataFrame:
+    encoders = (iceberg.encode, paimon.encode)
+    items = [(name, bytearray(encoders[i % 2](rows)), 5) for i, (name, rows) in enumerate(MADE.items())]
+    return spark.createDataFrame(items, "data_file string, dv binary, other long").repartition(3)
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("target", ["iceberg", "paimon32"])
+def test_every_target_of_the_job(target: str, spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    found = jobs.write_vectors(made_vectors(spark), folder, target=target)  # type: ignore[arg-type]
+    assert found.equals(read_manifest(str(folder)))
+    assert {row["data_file"]: decode_at(row["path"], row["offset"], row["size"]) for row in found.to_pylist()} == MADE
+    assert set(found["format"].to_pylist()) == {target}
+    again = to_arrow(jobs.read_vectors(folder, spark=spark).select("data_file", "cardinality", "crc_ok", "error"))
+    expected = sorted((name, len(rows), True, None) for name, rows in MADE.items())
+    assert sorted(tuple(row.values()) for row in again.to_pylist()) == expected
+
+
+@pytest.mark.everywhere
+def test_a_second_write_is_appended(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_vectors(spark)
+    jobs.write_vectors(made.where("data_file like '%1.parquet'"), tmp_path)
+    monkeypatch.chdir(tmp_path.parent)
+    jobs.write_vectors(made.where("data_file like '%2.parquet'"), tmp_path.name)
+    jobs.write_vectors(made.where("false"), tmp_path)
+    assert jobs.read_vectors(tmp_path, spark=spark).count() == 6
+    assert {Path(path).parent for path in read_manifest(str(tmp_path))["path"].to_pylist()} == {tmp_path}
+
+
+@pytest.mark.everywhere
+def test_a_write_that_fails_is_not_seen(spark: SparkSession, tmp_path: Path) -> None:
+    made = made_vectors(spark)
+    corrupt = made.selectExpr("data_file", "concat(dv, X'00') AS dv")
+    with pytest.raises(PythonException, match=r"Truncated|length field"):
+        jobs.write_vectors(corrupt, tmp_path)
+    with pytest.raises(UsageError, match="has no vector"):
+        jobs.write_vectors(made.selectExpr("data_file", "CAST(NULL AS BINARY) AS dv"), tmp_path)
+    with pytest.raises(UsageError, match="two vectors for the data file"):
+        jobs.write_vectors(made.union(made), tmp_path)
+    assert jobs.read_vectors(tmp_path, spark=spark).count() == 0
+
+
+@pytest.mark.everywhere
+def test_wrong_use(spark: SparkSession, tmp_path: Path) -> None:
+    made, out = made_vectors(spark), tmp_path / "out"
+    with pytest.raises(UsageError, match=r"expected one of iceberg, delta, .*; did you mean 'iceberg'"):
+        jobs.write_vectors(made, out, target="puffin")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"data_file is not one of them"):
+        jobs.write_vectors(made.select("dv"), out)
+    assert not out.exists()

@@ -28,8 +28,8 @@ import pytest
 import amounts
 from dvcodec import UsageError
 from dvcodec.cli.spark_demo import ensure_java
-from dvcodec.spark.sources import pythons
-from dvcodec.spark.sources.pythons import check_python
+from dvcodec.spark import sources
+from dvcodec.spark.sources import check_python
 from dvcodec.tables import open_table
 from interop.driver import need
 from interop.truth import MadeTable, read_truth
@@ -557,7 +557,7 @@ def test_modules_of_the_current_folder_are_not_run_by_the_check(
     for name in ("importlib", "json", "types", "warnings"):
         (hostile / f"{name}.py").write_text("open('run', 'w'); raise SystemExit(1)")
     (own / "only_here.py").touch()
-    monkeypatch.setattr(pythons, "_ASK", pythons._ASK.replace("'numpy'", "'numpy', 'only_here'"))
+    monkeypatch.setattr(sources, "_ASK", sources._ASK.replace("'numpy'", "'numpy', 'only_here'"))
     python = shim(tmp_path / "bin", f'exec "{sys.executable}" "$@"')
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(own))

@@ -14,11 +14,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
-from dvcodec.spark.worker import settled
+from dvcodec.spark.tasks import settled
 
 _SETTLE = """
 import gc, sys
-from dvcodec.spark.worker import settle
+from dvcodec.spark.tasks import settle
 assert not gc.get_freeze_count()
 settle()
 first = gc.get_freeze_count()

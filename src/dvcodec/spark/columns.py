@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
@@ -217,3 +219,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of a Spark schema, moments in UTC."""
     made: pa.Schema = to_arrow_schema(schema, **_IN_UTC)
     return made
+
+
+def column_named(name: str) -> Column:
+    """Return the column of exactly this name, which may have dots."""
+    return sf.col("`{}`".format(name.replace("`", "``")))

@@ -11,18 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 from pyspark.errors import PySparkNotImplementedError
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from dvcodec.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = [
     "HAS_SOURCES",
@@ -33,6 +30,7 @@ __all__ = [
     "is_frame",
     "keep",
     "metadata_of",
+    "reason",
     "to_arrow",
 ]
 
@@ -133,3 +131,10 @@ def condition_of(err: Any) -> str:
     named = err.getCondition() if hasattr(err, "getCondition") else err.getErrorClass()
     said = re.search(r"\[([A-Z]\w+(?:\.\w+)*)\]", str(err))
     return str(named or (said and said[1]))
+
+
+def reason(err: Exception) -> str:
+    """Return what Spark says, in one line."""
+    text = str(err).strip()
+    said = re.search(r"\[[A-Z]\w+(?:\.\w+)*\] [^\n]+", text)
+    return (said[0] if said else text.partition("\n")[0])[:300]

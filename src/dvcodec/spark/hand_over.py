@@ -1,4 +1,4 @@
-"""Faster hand-over of narrow rows from the JVM to Python.
+"""Faster hand-over of narrow rows from the JVM to Python: larger batches, larger tasks, numbers instead of names.
 
 Spark adds up the bytes of a batch after every row, which costs more than the row: 463 against 212 ns for a path and a
 position. It does not if ``spark.sql.execution.arrow.maxBytesPerBatch`` is the largest integer; then only
@@ -7,31 +7,38 @@ position. It does not if ``spark.sql.execution.arrow.maxBytesPerBatch`` is the l
 Spark also cuts files into tasks by their size, whichever columns it reads. A task that hands over rows takes it some 20
 ms for nothing, and those of a few columns of a wide table often take no longer: `task_bytes` returns a larger size.
 
-Without the limit on bytes, vectors cross the shuffle in fragments of bounded size: `cut` and `join`.
+Vectors, which may be large, do not cross so.
+
+Files of a scan are known before it runs (``inputFiles``), so their hashes can be shown to be distinct on the driver,
+and a row is one number: of its data file, and the position in it. Of other rows, a sample shows most data files: its
+names are broadcast and compared with that of every row, so that a name crosses only if the sample has missed it. A
+wrong guess costs time, not rows.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
-from dvcodec.core.ragged import ByteStrings, Index, offsets_of
-from dvcodec.spark.accumulate import SCHEMA as VECTOR_SCHEMA
-from dvcodec.spark.columns import INT, LONG, VECTORS, arrow_schema, binary_array, binary_column, struct
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from dvcodec.core.batch import encode
+from dvcodec.core.errors import UsageError
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator, as_text, vector_batches
+from dvcodec.spark.columns import LONG, STRING, struct
+from dvcodec.spark.compat import frame_of
+from dvcodec.spark.paths import data_file_of, file_path_of
 
 BATCH_ROWS = 10_000
 """Maximum rows of a batch without a limit on bytes: the caller makes sure that so many are far below 2 GiB."""
@@ -42,7 +49,6 @@ _NAME_BYTES = 1 << 15
 _BYTES, _ROWS = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Bytes", "Records"))
 _FILES = "spark.sql.files.maxPartitionBytes"
 _SHUFFLED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-_KEYS = (_BYTES, _ROWS, _FILES, _SHUFFLED)
 _SHUFFLED_BYTES = 16 << 20
 """Compressed bytes that a task reads after a shuffle, where adaptive execution joins small ones. With Spark's 64 MB of
 vectors that have long names, a worker takes up to 680 MiB."""
@@ -51,18 +57,9 @@ _TASKS_PER_CORE = 8
 _USUAL_TASK_BYTES, _MOST_TASK_BYTES = 128 << 20, 1 << 30
 _HANDS_OVER = re.compile(r"Python|Pandas|Arrow|Existing ?RDD")
 """In the names of the nodes of a plan: those that send rows to Python, or may hide others that do."""
-FRAGMENT_BATCH_BYTES = 80 << 20
-"""Maximum bytes of vectors in one batch after the shuffle; a row has that, divided by the rows of a batch."""
-JOINED_BYTES = 64 << 20
-"""Bytes of fragments that are collected before those of complete vectors are joined."""
-FRAGMENTS = StructType([*VECTORS.fields, *struct(vector=LONG, part=INT, parts=INT).fields])
-"""`VECTORS`, each vector in ``parts`` rows; ``vector`` is the same in these and in no others."""
-_SCHEMA = arrow_schema(FRAGMENTS)
-_VECTORS_A_TASK = 40
-"""Bits of `vector` below the number of the task."""
 _lock = Lock()
-_under_way: WeakKeyDictionary[SparkSession, list[Any]] = WeakKeyDictionary()
-"""Session -> number of active blocks, and the settings before the first."""
+_under_way: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]] = WeakKeyDictionary()
+"""Session -> number of active blocks, and the settings before these."""
 
 
 def hands_over(df: DataFrame) -> bool:
@@ -102,121 +99,237 @@ def short_name(file: Column) -> Column:
     return sf.when(sf.octet_length(file) <= _NAME_BYTES, file).otherwise(sf.raise_error(wrong).cast("string"))
 
 
-@contextmanager
 def without_byte_limit(
     spark: SparkSession, task_bytes: int | None = None, batch_rows: int = BATCH_ROWS
-) -> Iterator[None]:
-    """Bound batches for Python by rows only; the session's settings are restored at the end of the block.
-
-    This also affects queries that other threads start in this session meanwhile.
+) -> AbstractContextManager[None]:
+    """Bound batches for Python by rows only, in a block.
 
     Args:
         spark: the session.
         task_bytes: bytes of files that a task reads; None: as the session has it.
         batch_rows: maximum rows of a batch; a lower maximum of the session, or of another block, applies instead.
     """
+    rows = int(spark.conf.get(_ROWS, None) or 0)
+    wanted = {_ROWS: str(min(rows, batch_rows) if rows > 0 else batch_rows), _BYTES: str(2**31 - 1)}
+    return _settings(spark, wanted if task_bytes is None else wanted | {_FILES: str(task_bytes)})
+
+
+def small_shuffles(spark: SparkSession) -> AbstractContextManager[None]:
+    """Bound what a task reads after a shuffle in a block, unless the session does."""
+    given = spark.conf.get(_SHUFFLED, None) is not None
+    return _settings(spark, {} if given else {_SHUFFLED: str(_SHUFFLED_BYTES)})
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Change settings of a session, which are restored at the end of the last block.
+
+    This also affects queries that other threads start in this session meanwhile.
+    """
     with _lock:
-        state = _under_way.setdefault(spark, [0])
-        if not state[0]:
-            state[1:] = [spark.conf.get(key, None) for key in _KEYS]
-        state[0] += 1
+        blocks, before = _under_way.get(spark, (0, {}))
+        _under_way[spark] = blocks + 1, {key: spark.conf.get(key, None) for key in wanted} | before
     try:
-        if task_bytes is not None:
-            spark.conf.set(_FILES, str(task_bytes))
-        rows = int((state[2] if state[0] == 1 else spark.conf.get(_ROWS, None)) or 0)
-        spark.conf.set(_ROWS, str(min(rows, batch_rows) if rows > 0 else batch_rows))
-        spark.conf.set(_BYTES, str(2**31 - 1))
-        if state[4] is None:
-            spark.conf.set(_SHUFFLED, str(_SHUFFLED_BYTES))
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
         yield
     finally:
         with _lock:
-            state[0] -= 1
-            if not state[0]:
-                for key, value in zip(_KEYS, state[1:], strict=True):
-                    if value is None:
+            blocks, before = _under_way[spark]
+            _under_way[spark] = blocks - 1, before
+            if blocks == 1:
+                del _under_way[spark]
+                for key, old in before.items():
+                    if old is None:
                         spark.conf.unset(key)
                     else:
-                        spark.conf.set(key, value)
+                        spark.conf.set(key, old)
 
 
-def cut(vectors: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut vectors, `VECTORS`, into `FRAGMENTS`, so that a batch of so many stays small."""
-    most = FRAGMENT_BATCH_BYTES // batch_rows
-    context = TaskContext.get()
-    number = (context.partitionId() if context is not None else 0) << _VECTORS_A_TASK
-    for batch in vectors:
-        column = binary_column(batch.column(2))
-        parts = np.maximum(-(-column.sizes // most), 1)
-        owner = np.repeat(np.arange(len(parts)), parts)
-        part = np.arange(len(owner)) - offsets_of(parts)[owner]
-        starts = column.starts[owner] + part * most
-        sizes = np.minimum(column.sizes[owner] - part * most, most)
-        index = pa.array(owner)
-        columns = [
-            batch.column(0).take(index),
-            batch.column(1).take(index),
-            binary_array(ByteStrings.cut(column.data, starts, sizes)),
-            pa.array(number + owner),
-            pa.array(part.astype(np.int32)),
-            pa.array(parts[owner].astype(np.int32)),
-        ]
-        number += len(parts)
-        yield pa.record_batch(columns, schema=_SCHEMA)
+URI = "uri"
+"""The column of a file as ``_metadata.file_path`` spells it."""
+MOST_FILES = 20_000
+"""More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
+_NAME_CHARS = 1 << 12
+"""The maximum of a name: there may be one in each of 100,000 rows of a batch."""
+_UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
+_POSITION_BITS = 32
+_SAMPLED_FILES = 10_000
+"""More names of a sample are not sent to every worker."""
+_SAMPLED_BITS = 48
+"""Bits of a position beside the number of a sampled file."""
+_SAMPLED = struct(hash=LONG, known=STRING, number=LONG)
+_MIXED = 8
+"""Rows of more data files than the sample shows are expected if so many of one data file come together."""
+_UNSEEN = 20
+"""One row of so many may name a data file that the sample has missed."""
+_FEW = 32
+"""With fewer consecutive rows of a file than this on average, sorting pays: fewer vectors are encoded and merged."""
 
 
-def join(fragments: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join `FRAGMENTS`, in any order, to vectors, `VECTORS`.
+def packed(uri: Column, row: Column) -> Column:
+    """Return the hash of the file and the position in one long.
+
+    The CRC is the fastest of Spark's hashes for strings as long as paths.
+
+    Args:
+        uri: ``_metadata.file_path``.
+        row: ``_metadata.row_index``. A position of more than 32 bits fails the job.
+    """
+    key = sf.shiftleft(sf.crc32(uri.cast("binary")), _POSITION_BITS).bitwiseOR(row)
+    refused = sf.raise_error(sf.lit("a position has more than 32 bits: build these vectors with strategy 'partial'"))
+    return sf.when(sf.shiftright(row, _POSITION_BITS) == 0, key).otherwise(refused.cast("long")).alias("key")
+
+
+def packed_places(number: int, start: int, rows: int) -> pa.Array:
+    """Return what `packed` does for consecutive rows of a data file that has a number for its hash.
 
     Raises:
-        RuntimeError: a fragment is missing, or there twice: Spark lost rows, or repeated them.
+        UsageError: a position has more than 32 bits.
     """
-    waiting: list[pa.RecordBatch] = []
-    held = 0
-    for received in fragments:
-        batch = received.cast(_SCHEMA)  # sessions may use large types (spark.sql.execution.arrow.useLargeVarTypes)
-        whole = pc.equal(batch.column("parts"), 1)
-        yield batch.filter(whole).select(VECTOR_SCHEMA.names)
-        waiting.append(batch.filter(pc.invert(whole)))
-        held += waiting[-1].nbytes
-        if held >= JOINED_BYTES:
-            joined, waiting = _join(waiting)
-            held = 0
-            yield joined
-    joined, left = _join(waiting)
-    yield joined
-    if sum(batch.num_rows for batch in left):
-        name = left[0].column(0)[0].as_py()
-        raise RuntimeError(f"vector of {name}: fragments are missing")
+    if start + rows > 1 << _POSITION_BITS:
+        raise UsageError(f"row {start + rows - 1} of a data file: positions of more than 32 bits are not searched here")
+    return pa.array(np.arange(start, start + rows) + (number << _POSITION_BITS))
 
 
-def _join(fragments: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
-    """Return the vectors whose fragments are all there, and the other fragments.
+@dataclass(frozen=True, slots=True, eq=False)
+class ScannedFiles:
+    """The files of a scan; a call encodes its rows as vectors.
 
-    Raises:
-        RuntimeError: a fragment is there twice.
+    Attributes:
+        hashes: uint32, ascending, all different.
+        names: the data file of each, in plain text.
     """
-    table = pa.Table.from_batches(fragments, _SCHEMA)
-    vector, part, parts = (table[name].to_numpy() for name in ("vector", "part", "parts"))
-    order = np.lexsort((part, vector))
-    heads = np.flatnonzero(np.diff(vector[order], prepend=-1))
-    counts = np.diff(heads, append=len(order))
-    complete = counts == parts[order][heads]
-    twice = (np.diff(vector[order]) == 0) & (np.diff(part[order]) == 0)
-    if twice.any():
-        raise RuntimeError(f"vector of {table['data_file'][int(order[twice.argmax()])]}: a fragment is there twice")
-    chosen = table.take(pa.array(order[np.repeat(complete, counts)]))
-    left = table.take(pa.array(order[np.repeat(~complete, counts)])).to_batches()
-    return _merged(chosen, counts[complete]), left
+
+    hashes: NDArray[np.uint32]
+    names: pa.Array
+
+    @classmethod
+    def of(cls, uris: list[str]) -> ScannedFiles | None:
+        """Return the files of ``df.inputFiles()``; None if they are too many or too long, or two have the same hash."""
+        if len(uris) > MOST_FILES or max(map(len, uris), default=0) > _NAME_CHARS:
+            return None
+        spelled = list(dict.fromkeys(map(file_path_of, uris)))
+        hashes = np.array([zlib.crc32(uri.encode()) for uri in spelled], np.uint32)
+        order = np.argsort(hashes)
+        if (np.diff(hashes[order]) == 0).any():
+            return None
+        names = pa.array([data_file_of(spelled[i]) for i in order.tolist()], pa.string())
+        return cls(hashes[order], names)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode rows of `packed` as vectors; a data file may be repeated.
+
+        Raises:
+            UsageError: rows of other files.
+        """
+        chunk: list[NDArray[np.uint64]] = []
+        rows = 0
+        for rows_of in batches:
+            chunk.append(rows_of.column(0).to_numpy().view(np.uint64))
+            rows += len(chunk[-1])
+            if rows >= CHUNK_ROWS:
+                yield from self._encode(np.concatenate(chunk))
+                chunk, rows = [], 0
+        if rows:
+            yield from self._encode(np.concatenate(chunk))
+
+    def _encode(self, keys: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        heads = _scan_order(keys)
+        if heads is None:
+            keys.sort()
+            new = np.append(True, keys[1:] != keys[:-1])
+            keys = keys if new.all() else keys[new]
+            files = keys >> np.uint64(_POSITION_BITS)
+            heads = np.flatnonzero(np.append(True, files[1:] != files[:-1]))
+        hashes = (keys[heads] >> np.uint64(_POSITION_BITS)).astype(np.uint32)
+        index = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        if (self.hashes[index] != hashes).any():
+            raise UsageError(_UNLISTED)
+        positions = (keys & np.uint64((1 << _POSITION_BITS) - 1)).view(np.int64)
+        counts = np.diff(heads, append=len(keys))
+        del keys
+        yield from vector_batches(self.names.take(pa.array(index)), counts, encode(positions, counts))
 
 
-def _merged(table: pa.Table, counts: Index) -> pa.RecordBatch:
-    """Join adjacent rows, `counts[i]` each."""
-    chunks = [binary_column(chunk) for chunk in table["dv"].chunks]
-    data = [ByteStrings.cut(chunk.data, chunk.starts, chunk.sizes).data for chunk in chunks]
-    sizes = np.concatenate([chunk.sizes for chunk in chunks]) if chunks else np.zeros(0, np.int64)
-    bounds = offsets_of(counts)
-    whole = ByteStrings(offsets_of(sizes)[bounds], np.concatenate(data) if data else np.zeros(0, np.uint8))
-    first = table.select(VECTOR_SCHEMA.names[:2]).take(pa.array(bounds[:-1])).combine_chunks()
-    columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in first.columns]
-    return pa.record_batch([*columns, binary_array(whole)], schema=VECTOR_SCHEMA)
+def _scan_order(keys: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    """Return where each file begins if rows come file by file and ascend in each, else None.
+
+    A scan returns its rows in that order. Sorting them, which hashes would need, costs 15 times the encoding.
+    """
+    new_file = (keys[1:] ^ keys[:-1]) >> np.uint64(_POSITION_BITS) != 0
+    heads = np.flatnonzero(np.append(True, new_file))
+    if len(heads) * _FEW > len(keys) or not ((keys[1:] > keys[:-1]) | new_file).all():
+        return None
+    return heads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledFiles:
+    """Names of data files by their numbers; a call encodes rows from `numbered` as vectors.
+
+    Attributes:
+        names: strings, all different.
+    """
+
+    names: pa.Array
+
+    @classmethod
+    def of(cls, sample: pa.ChunkedArray) -> SampledFiles | None:
+        """Return the data files of a sample of rows; None if most rows probably have others, or there are too many.
+
+        The sample is the first rows. Where the rows of a data file come together, they say little about the others.
+
+        Raises:
+            UsageError: a name is not UTF-8.
+        """
+        counts = pc.value_counts(sample.drop_null())
+        names, each = counts.field("values"), counts.field("counts").to_numpy()
+        if not 0 < len(names) <= _SAMPLED_FILES or _UNSEEN * int((each == 1).sum()) > len(sample):
+            return None
+        whole = sample.combine_chunks()
+        changes = pc.sum(pc.not_equal(whole[1:], whole[:-1])).as_py() or 0
+        return cls(as_text(names)) if _MIXED * changes >= len(sample) or len(names) == 1 else None
+
+    def numbered(self, rows: DataFrame) -> DataFrame:
+        """Replace the columns of rows by a number, and the name of the data file if it is not in the sample.
+
+        Args:
+            rows: ``data_file`` and ``pos``. A name that is null or too long fails the job; see `short_name`.
+
+        Returns:
+            ``key long``: number of the file and position; or only the position where there is a ``name``.
+        """
+        # One file for each hash: rows of another with the same hash keep their names.
+        numbers = {zlib.crc32(name.encode(errors="surrogatepass")): i for i, name in enumerate(self.names.to_pylist())}
+        number = pa.array(numbers.values(), pa.int64())
+        table = {"hash": pa.array(numbers.keys(), pa.int64()), "known": self.names.take(number), "number": number}
+        distinct = frame_of(rows.sparkSession, pa.table(table), _SAMPLED)
+        file, pos = sf.col("data_file"), sf.col("pos")
+        joined = rows.join(sf.broadcast(distinct), sf.crc32(file.cast("binary")) == sf.col("hash"), "left")
+        same = (file == sf.col("known")) & (sf.shiftright(pos, _SAMPLED_BITS) == 0)
+        known = joined.select(file, pos, "number", same.alias("same"))
+        return known.select(
+            sf.when(sf.col("same"), sf.shiftleft("number", _SAMPLED_BITS).bitwiseOR(pos)).otherwise(pos).alias("key"),
+            sf.when(sf.col("same"), sf.lit(None)).otherwise(short_name(file)).alias("name"),
+        )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode rows of `numbered` as vectors; a data file may be repeated.
+
+        Raises:
+            UsageError: a row has no position, or a negative one.
+        """
+        known, others = RowAccumulator(), RowAccumulator()
+        for received in batches:
+            rows, names = received.column(0), received.column(1)
+            if names.null_count < len(names):
+                unknown = names.is_valid()
+                yield from others.add(names.filter(unknown), rows.filter(unknown))
+                rows = rows.filter(names.is_null())
+            keys = rows.to_numpy()
+            numbers = pa.array((keys >> _SAMPLED_BITS).astype(np.int32))
+            positions = pa.array(keys & ((1 << _SAMPLED_BITS) - 1))
+            yield from known.add(pa.DictionaryArray.from_arrays(numbers, self.names), positions)
+        yield from known.flush()
+        yield from others.flush()

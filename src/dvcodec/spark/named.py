@@ -11,16 +11,14 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import SparkSession
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.io.target import is_url
-from dvcodec.spark.search.scan import reason
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dvcodec.spark.compat import reason
 
 _PATH = re.compile(r"(?:delta|iceberg|paimon|lance|parquet)\.`(.+)`", re.IGNORECASE)
 """A path as Spark SQL names it."""

@@ -15,15 +15,12 @@ Each function has a counterpart over columns, built from Spark's own expressions
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from dvcodec.io.target import LOCAL, ON_DRIVE, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 __all__ = [
     "data_file_column",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from dvcodec.core import batch, vector
@@ -19,9 +20,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic, Vector
 from dvcodec.io.target import check_data_file
 from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
@@ -112,6 +110,14 @@ def named(err: DecodeError, data_file: str, start: int = 0) -> DecodeError:
     return type(err)(err.what, source=f"vector of {data_file}", offset=offset, expected=err.expected, actual=err.actual)
 
 
+Target: TypeAlias = Literal["iceberg", "delta", "paimon64", "paimon32"]
+MAGICS: dict[Target, Magic] = {
+    "iceberg": Magic.PORTABLE64,
+    "delta": Magic.PORTABLE64,
+    "paimon64": Magic.PORTABLE64,
+    "paimon32": Magic.PAIMON32,
+}
+"""Formats, and the layout in which their vectors are written."""
 _MAX_32 = 2**31 - 1
 """Highest position in a 32-bit vector."""
 _SMALL = 1 << 14
@@ -129,6 +135,19 @@ def encode(rows: RowSet, magic: Magic = Magic.PORTABLE64) -> bytes:
 
 EMPTY = encode(RowSet())
 """The frame of a vector without rows."""
+
+
+def decode(frame: bytes, path: str) -> RowSet:
+    """Return the rows of a vector that a task returned.
+
+    Raises:
+        DecodeError: it is corrupt.
+    """
+    try:
+        return vector.read(Cursor(memoryview(frame))).load()
+    except DecodeError as err:
+        err.source = err.source or f"vector of {path}"
+        raise
 
 
 def has_magic(vectors: NamedVectors, magic: Magic) -> NDArray[np.bool_]:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec import DecodeError, UsageError
-from dvcodec.spark.sources.manifest import SCHEMA, read_manifest
 from dvcodec.spark.sources.position_deletes import PositionDeleteReader
+from dvcodec.spark.sources.writer import SCHEMA, read_manifest
 from fuzz import structures
 from fuzz.target import Target
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dvcodec.core.errors import UsageError
-from dvcodec.spark.functions.udfs import MAGICS, build_bitmap, call, call_with_format, column_of
+from dvcodec.spark.functions.udfs import build_bitmap, call, call_with_format, column_of
 from dvcodec.spark.paths import match_key_column
+from dvcodec.spark.vectors import MAGICS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

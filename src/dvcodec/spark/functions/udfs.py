@@ -24,18 +24,12 @@ from dvcodec.ops.built_in import encodings, format_named
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels
+from dvcodec.spark.vectors import MAGICS
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column, SparkSession
 
-MAGICS = {
-    "iceberg": Magic.PORTABLE64,
-    "delta": Magic.PORTABLE64,
-    "paimon64": Magic.PORTABLE64,
-    "paimon32": Magic.PAIMON32,
-}
-"""Formats that `dv_encode` knows, and the layout of their vectors."""
 _MAX_EXACT = 1 << 53
 """Floats hold all smaller integers exactly."""
 

@@ -12,8 +12,7 @@ from dvcodec.spark.jobs.build import build_vectors, positions
 from dvcodec.spark.jobs.change import convert, diff, merge
 from dvcodec.spark.jobs.delete import DeleteBatches, delete, delete_batches
 from dvcodec.spark.jobs.explode import explode, ranges
-from dvcodec.spark.jobs.read import read_vectors
-from dvcodec.spark.jobs.write import write_vectors
+from dvcodec.spark.jobs.stored import read_vectors, write_vectors
 
 __all__ = [
     "DeleteBatches",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
@@ -18,16 +18,13 @@ from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
 from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, is_utf8, texts_of
 from dvcodec.spark.compat import is_frame
 from dvcodec.spark.functions.kernels import Vectors
-from dvcodec.spark.jobs.read import as_vectors, read_columns
+from dvcodec.spark.jobs.stored import as_vectors, read_columns
+from dvcodec.spark.sources.files import counted
 from dvcodec.spark.sources.options import PathsInput
-from dvcodec.spark.sources.read_windows import containers_of, located_windows
-from dvcodec.spark.sources.reader import batches
-from dvcodec.spark.sources.requests import counted
+from dvcodec.spark.sources.vectors import batches
+from dvcodec.spark.sources.windows import containers_of, located_windows
+from dvcodec.spark.tasks import settled
 from dvcodec.spark.vectors import vector_columns
-from dvcodec.spark.worker import settled
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _SCHEMA = arrow_schema(FILE_VECTORS)
 

@@ -12,45 +12,40 @@ What crosses to Python for ``partial`` is the name and the position, or a number
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg import FILE_PATH, POS
 from dvcodec.spark import tasks
-from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator, VectorUnion
 from dvcodec.spark.columns import VECTORS
-from dvcodec.spark.compat import is_frame, keep, to_arrow
+from dvcodec.spark.compat import is_frame, keep, reason, to_arrow
 from dvcodec.spark.hand_over import (
     BATCH_ROWS,
-    FRAGMENTS,
     NUMBER_ROWS,
-    cut,
+    URI,
+    SampledFiles,
+    ScannedFiles,
     hands_over,
-    join,
+    packed,
     short_name,
+    small_shuffles,
     task_bytes,
     without_byte_limit,
 )
 from dvcodec.spark.jobs.origin import origin_or_column
-from dvcodec.spark.keyed_rows import URI, SampledFiles, ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
-from dvcodec.spark.search.scan import reason
 from dvcodec.spark.sources.options import PathsInput, paths_option, storage_keys
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
-from dvcodec.spark.union import VectorUnion
-from dvcodec.spark.worker import OverBatches, settled
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from dvcodec.spark.tasks import OverBatches, settled
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
@@ -198,11 +193,19 @@ def _built(partials: DataFrame, partitions: int | None, *, eager: bool) -> DataF
 
 
 def _built_fast(rows: DataFrame, encode: OverBatches, batch_rows: int, partitions: int | None) -> DataFrame:
-    """Do the same at once, for rows that batches need only bound by their number."""
-    fragments = rows.mapInArrow(settled(partial(_fragments, encode=encode, batch_rows=batch_rows)), FRAGMENTS)
-    merged = by_data_file(fragments, partitions).mapInArrow(settled(_union_fragments), VECTORS)
-    with without_byte_limit(rows.sparkSession, task_bytes(rows), batch_rows):
-        return keep(merged)
+    """Do the same at once, for rows that batches need only bound by their number.
+
+    Partial vectors are kept meanwhile: of these, a batch of so many rows might be too large.
+    """
+    spark = rows.sparkSession
+    partials = rows.mapInArrow(settled(encode), VECTORS).persist()
+    try:
+        with without_byte_limit(spark, task_bytes(rows), batch_rows):
+            partials.count()
+        with small_shuffles(spark):
+            return _built(partials, partitions, eager=True)
+    finally:
+        partials.unpersist()
 
 
 def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
@@ -243,16 +246,6 @@ def union_vectors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         merged.add(batch.column(0), batch.column(2), batch.column(1))
     yield from merged.flush()
-
-
-def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Encode rows as vectors, in rows of bounded size."""
-    return cut(encode(batches), batch_rows)
-
-
-def _union_fragments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge partial vectors, which come in fragments."""
-    return union_vectors(join(batches))
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, cut_by_weight
-from dvcodec.core.vector import Magic
 from dvcodec.iceberg import FILE_PATH, POS
 from dvcodec.io.target import log_merged_spellings, undecidable
 from dvcodec.ops.convert import hint
+from dvcodec.spark.accumulate import VectorUnion, input_bit
 from dvcodec.spark.columns import BINARY, LONG, STRING, VECTORS, arrow_schema, binary_array, struct
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
-from dvcodec.spark.jobs.read import as_vectors
+from dvcodec.spark.jobs.stored import as_vectors
 from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
 from dvcodec.spark.sources.options import PathsInput
-from dvcodec.spark.union import VectorUnion, input_bit
-from dvcodec.spark.vectors import EMPTY, NamedVectors, differences, has_magic, reencode, refuse_far, vector_columns
-from dvcodec.spark.worker import settled
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Target: TypeAlias = Literal["iceberg", "delta", "paimon64", "paimon32"]
-TARGETS: tuple[str, ...] = get_args(Target)
+from dvcodec.spark.tasks import settled
+from dvcodec.spark.vectors import (
+    EMPTY,
+    MAGICS,
+    NamedVectors,
+    Target,
+    differences,
+    has_magic,
+    reencode,
+    refuse_far,
+    vector_columns,
+)
 
 _CHANGES = struct(data_file=STRING, added=BINARY, restored=BINARY, added_rows=LONG, restored_rows=LONG)
 _SCHEMA = arrow_schema(_CHANGES)
@@ -156,8 +159,8 @@ def convert(dvs: DataFrame | PathsInput, to: Target) -> DataFrame:
             position above 2**31 - 1 for ``paimon32``.
         DecodeError: while it runs: a vector is corrupt.
     """
-    if to not in TARGETS:
-        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
+    if to not in MAGICS:
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(MAGICS)}{hint(to)}")
     dvs = as_vectors(dvs)
     vector_columns(dvs)
     return dvs.mapInArrow(settled(_Convert(to)), dvs.schema)
@@ -174,7 +177,7 @@ class _Convert:
             names = table.schema.names
             errors = table.column("error") if "error" in names else None
             vectors = NamedVectors.of(table.column("data_file"), table.column("dv"), errors)
-            magic = Magic.PAIMON32 if self.to == "paimon32" else Magic.PORTABLE64
+            magic = MAGICS[self.to]
             refuse_far(vectors, magic)
             known = has_magic(vectors, magic)
             for part in cut_by_weight(vectors.column.sizes + 64, _BATCH_BYTES):

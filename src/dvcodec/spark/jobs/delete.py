@@ -9,33 +9,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PythonException
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg import FILE_PATH, POS
 from dvcodec.io import is_url, storage_of
-from dvcodec.spark.columns import VECTORS, arrow_schema
-from dvcodec.spark.compat import datasource, is_frame, to_arrow
+from dvcodec.spark.columns import VECTORS, arrow_schema, column_named
+from dvcodec.spark.compat import is_frame
 from dvcodec.spark.jobs.build import build_vectors
+from dvcodec.spark.jobs.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
+from dvcodec.spark.jobs.scan import PlainSnapshot, open_plain
 from dvcodec.spark.named import check_session, refresh, resolve
-from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
-from dvcodec.spark.search.pieces import decode
-from dvcodec.spark.search.plain import PlainSnapshot, open_plain
-from dvcodec.spark.search.scan import column_named
 from dvcodec.spark.sources.options import WriteOptions, storage_keys
 from dvcodec.spark.sources.writer import writer_of
-from dvcodec.spark.tasks import refusal
-from dvcodec.spark.vectors import encode
+from dvcodec.spark.tasks import collected
+from dvcodec.spark.vectors import decode, encode
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.deleting import Deletion, Isolation
+from dvcodec.tables.deleting import Deletion, Isolation, KeySource
 from dvcodec.tables.deleting.keys import keys_finder
-from dvcodec.tables.deleting.positions import positions_finder
+from dvcodec.tables.deleting.positions import PositionsInput, positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import Finder, StreamBatch, plan_deletes, run
 from dvcodec.tables.folder import Folder, folder_location
@@ -44,16 +42,8 @@ from dvcodec.tables.opening import kinds_of, open_table
 from dvcodec.tables.table import Table
 from dvcodec.tables.writing import refreshed
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from dvcodec.tables.deleting import KeySource
-    from dvcodec.tables.deleting.positions import PositionsInput
-    from dvcodec.tables.opening import TableSource
-
-    Where: TypeAlias = pc.Expression | Column | str
-    TableInput: TypeAlias = Table | TableSource | Any
-
+Where: TypeAlias = "pc.Expression | Column | str"
+TableInput: TypeAlias = "Table | str | os.PathLike[str] | Any"
 ReadBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
 READ_BY: tuple[str, ...] = get_args(ReadBy)
 _WRITTEN_AT_ONCE = 100
@@ -305,12 +295,9 @@ def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:
         UsageError: a null or a negative position.
     """
     try:
-        found = to_arrow(build_vectors(positions))
-    except PythonException as err:
-        refused = refusal(err)
-        if refused is None:
-            raise
-        raise UsageError(f"positions: {refused}") from None
+        found = collected(build_vectors(positions))
+    except UsageError as err:
+        raise UsageError(f"positions: {err}") from None
     names, frames = found.column("data_file").to_pylist(), found.column("dv").to_pylist()
     return [(name, decode(frame, name)) for name, frame in zip(names, frames, strict=True)]
 
@@ -328,13 +315,8 @@ def _write(
     if plan.deletes and not dry_run:
         options = WriteOptions.parse({"path": folder, **storage_keys(storage_options)})
         writer = writer_of(options, VECTORS, overwrite=False)
-        written: list[datasource.WriterCommitMessage | None] = []
-        try:
+        with writer.committing() as written:
             written.append(writer.write(_batches(plan.deletes)))
-            writer.commit(written)
-        except BaseException:
-            writer.abort(written)
-            raise
     return plan.deletion(None, 0)
 
 

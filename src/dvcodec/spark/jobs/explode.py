@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
@@ -19,13 +20,10 @@ from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, maximal_ranges, range_array, struct
 from dvcodec.spark.jobs.bitset_words import cut
-from dvcodec.spark.jobs.read import as_vectors
+from dvcodec.spark.jobs.stored import as_vectors
 from dvcodec.spark.sources.options import PathsInput
+from dvcodec.spark.tasks import settled
 from dvcodec.spark.vectors import NamedVectors, vector_columns
-from dvcodec.spark.worker import settled
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Lists: TypeAlias = tuple[Index, Index, Index]
 """Indices of vectors in the batch, the count of numbers (or pairs) of each, and these, concatenated."""

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.spark.compat import metadata_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _EACH = re.compile(
     r"~?(Project|Filter|Generate|Sample|Sort|Repartition|RepartitionByExpression|RebalancePartitions|SubqueryAlias"

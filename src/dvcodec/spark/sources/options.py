@@ -7,18 +7,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import Any, TypeAlias, cast, overload
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
 from dvcodec.formats import ContainerKind
 from dvcodec.io.store import StoreOptions
+from dvcodec.io.target import file_key
 from dvcodec.ops.convert import hint
+from dvcodec.spark.vectors import MAGICS, Target
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
-Target = Literal["iceberg", "delta", "paimon32", "paimon64"]
-TARGETS: tuple[Target, ...] = ("iceberg", "delta", "paimon32", "paimon64")
 
 MIB = 1 << 20
 PARTITION_BYTES = 32 * MIB
@@ -60,9 +60,10 @@ class ReadOptions:
         partition_bytes: bytes that one task reads, about.
         open_cost: bytes added to the size of each file; None for the default, which is higher for remote files.
         push_filters: whether the reader accepts pushed filters.
-        data_files: only vectors of these; None for all.
+        file_keys: only vectors of data files with these keys (`io.target.file_key`); None for all.
         storage_options: how stores are reached.
         limits: bounds on what the bytes may claim.
+        pushed: only vectors of data files that pushed filters name, spelled exactly so; None for all.
     """
 
     paths: tuple[str, ...]
@@ -74,9 +75,10 @@ class ReadOptions:
     partition_bytes: int = PARTITION_BYTES
     open_cost: int | None = None
     push_filters: bool = False
-    data_files: frozenset[str] | None = None
+    file_keys: frozenset[str] | None = None
     storage_options: StoreValues = field(default=(), repr=False)
     limits: Limits = SOURCE_LIMITS
+    pushed: frozenset[str] | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -89,7 +91,7 @@ class ReadOptions:
         paths = given.paths()
         kinds = tuple(kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP)
         kind = given.choice("format", kinds, "")
-        columns = given.text("columns")
+        columns, files = given.text("columns"), given.names("data-files")
         parsed = cls(
             paths,
             ContainerKind(kind) if kind else None,
@@ -100,7 +102,7 @@ class ReadOptions:
             given.size("partition-bytes", PARTITION_BYTES),
             given.size("open-cost-bytes", None),
             given.flag("push-filters", default=False),
-            given.names("data-files"),
+            None if files is None else frozenset(map(file_key, files)),
             given.storage(),
             given.limits(),
         )
@@ -138,7 +140,7 @@ class WriteOptions:
         if len(paths) != 1:
             raise UsageError("a write needs one folder: save(path)")
         try:
-            target = cast("Target", given.choice("target", TARGETS, "iceberg"))
+            target = cast("Target", given.choice("target", tuple(MAGICS), "iceberg"))
         except UsageError as err:
             raise UsageError(f"{err}{hint(given.text('target'))}") from None
         max_vectors = given.size("max-vectors", MAX_VECTORS[target])

@@ -7,31 +7,34 @@ and returns only vectors to Spark. Several tasks may return vectors of one data 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
 
 from dvcodec.core.errors import DecodeError, UsageError
-from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file
-from dvcodec.io.target import is_local, local_path
+from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.compat import datasource
-from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues
-from dvcodec.spark.sources.requests import counted, fetched_ahead
-from dvcodec.spark.sources.storage import FileEntry, find_all
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from dvcodec.spark.sources.files import (
+    FileSplit,
+    counted,
+    evenly,
+    fetched_ahead,
+    find_all,
+    open_cost,
+    packed,
+    splits_of,
+)
+from dvcodec.spark.sources.options import Options, StoreValues
 
 NAME = "dvcodec_position_deletes"
 PARTITION_BYTES = 32 << 20
@@ -41,23 +44,6 @@ OPEN_COST = 1 << 18
 _BATCH_ROWS = 1 << 16
 _NAME_BYTES = 8
 """With more stored bytes per row than this, most names are stored themselves, not as numbers of a dictionary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The row groups of a file that belong to a byte range: Parquet files are split without reading them."""
-
-    path: str
-    start: int
-    stop: int
-    size: int
-
-
-@dataclass(frozen=True)
-class PositionDeletePartition(datasource.InputPartition):
-    """The row groups that one task reads."""
-
-    pieces: tuple[Piece, ...]
 
 
 class PositionDeleteSource(datasource.DataSource):
@@ -110,28 +96,19 @@ class PositionDeleteReader(datasource.DataSourceReader):
         """List files, split large ones, pack small ones together."""
         with counted("plan", *self.paths):
             files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
-        pieces = [piece for entry in files for piece in self._cut(entry)]
-        remote = any(not is_local(entry.path) for entry in files)
-        opening = REMOTE_OPEN_COST_BYTES if remote else OPEN_COST
-        costs = np.array([piece.stop - piece.start + opening for piece in pieces], np.int64)
-        parts = cut_by_weight(costs, self.partition_bytes + opening)
-        return [PositionDeletePartition(tuple(pieces[part])) for part in parts]
-
-    def _cut(self, entry: FileEntry) -> Iterator[Piece]:
-        count = max(-(-entry.size // self.partition_bytes), 1)
-        bounds = [entry.size * i // count for i in range(count + 1)]
-        for start, stop in itertools.pairwise(bounds):
-            yield Piece(entry.path, start, stop, entry.size)
+        splits = [part for entry in files for part in evenly(FileSplit.of(entry), self.partition_bytes)]
+        opening = max([OPEN_COST, *(open_cost(entry.path) for entry in files)])
+        return packed(splits, self.partition_bytes + opening, opening)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the row groups of a task and yield vectors."""
-        assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark returns those of `partitions`)
-        with counted("read", *(piece.path for piece in partition.pieces[:1])):
-            yield from self._read(partition.pieces, Storage(dict(self.storage_options)))
+        splits = splits_of(partition)
+        with counted("read", *(part.path for part in splits[:1])):
+            yield from self._read(splits, Storage(dict(self.storage_options)))
 
-    def _read(self, pieces: tuple[Piece, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
+    def _read(self, splits: tuple[FileSplit, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
         accumulator = RowAccumulator()
-        for piece in fetched_ahead(pieces, stores):
+        for piece in fetched_ahead(splits, stores):
             with _open_parquet(piece, self.file_column, stores) as file:
                 check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
                 count = file.num_row_groups  # as if all had as many bytes: each is in one piece of the file
@@ -146,7 +123,7 @@ class PositionDeleteReader(datasource.DataSourceReader):
 
 
 @contextmanager
-def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
+def _open_parquet(piece: FileSplit, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; data files are read as a dictionary if they are stored as one.
 
     Raises:

@@ -69,7 +69,7 @@ class _Reader(_Inner, DataSourceReader):
         return self.inner.partitions()
 
     def read(self, partition: Any) -> Any:
-        import_module("dvcodec.spark.worker").settle()
+        import_module("dvcodec.spark.tasks").settle()
         return self.inner.read(partition)
 
 

@@ -41,19 +41,16 @@ from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
-from dvcodec.io.target import is_local, split
+from dvcodec.io.target import split
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.compat import datasource
-from dvcodec.spark.sources import storage
+from dvcodec.spark.sources.files import counted, fetched_ahead, find_all, open_cost
 from dvcodec.spark.sources.options import (
-    OPEN_COST_BYTES,
-    REMOTE_OPEN_COST_BYTES,
     SOURCE_LIMITS,
     Options,
     StoreValues,
 )
-from dvcodec.spark.sources.reader import wanted_values
-from dvcodec.spark.sources.requests import counted, fetched_ahead
+from dvcodec.spark.sources.vectors import wanted_values
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.verify import Part, layout
@@ -155,7 +152,7 @@ def shares(parts: Sequence[SegmentPart], options: SegmentOptions) -> list[Segmen
 def _cost(part: SegmentPart, options: SegmentOptions) -> int:
     if part.fields is not None or part.docs is not None:
         return options.part_bytes + PACKED_BYTES
-    return max(part.size, 0) + (OPEN_COST_BYTES if is_local(part.path) else REMOTE_OPEN_COST_BYTES)
+    return max(part.size, 0) + open_cost(part.path)
 
 
 def plan(options: SegmentOptions) -> list[SegmentPart]:
@@ -169,7 +166,7 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
         raise UsageError("zap needs a path: load(path)")
     found: dict[str, int] = {}
     stores = Storage(dict(options.storage_options))
-    for path, files in zip(options.paths, storage.find_all(options.paths, stores), strict=True):
+    for path, files in zip(options.paths, find_all(options.paths, stores), strict=True):
         # An index has other files too.
         entries = [entry for entry in files.files if not entry.listed or split(entry.path)[1].endswith(".zap")]
         if not entries:

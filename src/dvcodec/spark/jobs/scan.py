@@ -1,4 +1,4 @@
-"""The Parquet files of a table as Spark itself reads them, with the place of each row.
+"""Parquet files as Spark itself reads them, with the place of each row: those of a table, or of a plain folder.
 
 Spark's own reader is the fastest, and skips row groups by their statistics. It finds columns by name, knows no field
 ids, defaults or values in metadata, and must not be asked for another type than the files have. So a table is scanned
@@ -7,33 +7,101 @@ only if `Snapshot.stored_names` shows, for each data file, under which names it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
+from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import file_key, local_path
 from dvcodec.spark.accumulate import RowAccumulator
-from dvcodec.spark.columns import VECTORS
-from dvcodec.spark.compat import metadata_of, to_arrow
-from dvcodec.spark.hand_over import NUMBER_ROWS, hands_over, task_bytes, without_byte_limit
-from dvcodec.spark.keyed_rows import ScannedFiles, packed
-from dvcodec.spark.paths import data_file_column
-from dvcodec.spark.search.pieces import decode
-from dvcodec.spark.worker import OverBatches, settled
-from dvcodec.tables.model import DataFile, StoredNames
-from dvcodec.tables.table import Snapshot
+from dvcodec.spark.columns import VECTORS, column_named
+from dvcodec.spark.compat import metadata_of, reason, to_arrow
+from dvcodec.spark.hand_over import NUMBER_ROWS, ScannedFiles, hands_over, packed, task_bytes, without_byte_limit
+from dvcodec.spark.paths import data_file_column, data_file_of
+from dvcodec.spark.tasks import OverBatches, settled
+from dvcodec.spark.vectors import decode
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, StoredNames
+from dvcodec.tables.rows.data_file import count_rows
+from dvcodec.tables.table import Snapshot, Table
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+
+def open_plain(spark: SparkSession, folder: Folder, *, by_position: bool) -> PlainSnapshot:
+    """Let Spark list the Parquet files of a folder. Vectors may be in a folder below it.
+
+    Args:
+        spark: the session.
+        folder: path or URL.
+        by_position: see `PlainSnapshot`.
+
+    Raises:
+        UsageError: there are none that Spark reads.
+    """
+    try:
+        df = spark.read.parquet(folder.location)
+        files = [data_file_of(uri).removeprefix("file:") for uri in df.inputFiles()]
+    except Exception as err:  # noqa: BLE001  (a classic session raises those of py4j, too)
+        raise UsageError(f"{folder.location}: no table, and no Parquet files that Spark reads: {reason(err)}") from None
+    data_files = tuple(DataFile(file, file, None) for file in sorted(files))
+    return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), data_files, (), df=df, by_position=by_position)
+
+
+class _PlainTable(Table):
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        return ()
+
+    def snapshot(self, id: int | None = None) -> NoReturn:  # noqa: A002, ARG002
+        raise UsageError(f"{self.location}: Parquet files without a table have no snapshots")
+
+    def referenced(self) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainSnapshot(Snapshot):
+    """Parquet files as they are now; see `Snapshot`.
+
+    Attributes:
+        df: the rows of all files, as Spark reads them.
+        by_position: whether the rows to delete are named by position.
+    """
+
+    df: DataFrame = field(repr=False, compare=False)
+    by_position: bool
+
+    def read(self, vector: DeletionVector) -> NoReturn:
+        """Refuse: there are no vectors."""
+        raise UsageError(f"{vector.where}: no vector of {self.table.location}")
+
+    def schema(self, columns: Sequence[str] | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: Spark alone infers columns."""
+        raise self.refusal()
+
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: Spark alone reads the rows."""
+        raise self.refusal()
+
+    def refusal(self) -> UsageError:
+        """Return the error for what only a table has."""
+        what = "a condition in SQL, a Column, or keys in a DataFrame of Spark"
+        return UsageError(f"{self.table.location}: Parquet files without a table are read by Spark alone: pass {what}")
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the row count in the footer of a file, if rows are named by position; Spark's own are in it."""
+        return count_rows(data_file.location, self.table.folder.storage) if self.by_position else None
+
 
 AT = "__dvcodec_at"
 """The column of places: a file and a position in it, in one long, see `packed`; or both."""
@@ -152,15 +220,3 @@ def _encode_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         yield from accumulator.add(*batch.column(0).flatten())
     yield from accumulator.flush()
-
-
-def column_named(name: str) -> Column:
-    """Return the column of exactly this name, which may have dots."""
-    return sf.col("`{}`".format(name.replace("`", "``")))
-
-
-def reason(err: Exception) -> str:
-    """Return what Spark says, in one line."""
-    text = str(err).strip()
-    said = re.search(r"\[[A-Z]\w+(?:\.\w+)*\] [^\n]+", text)
-    return (said[0] if said else text.partition("\n")[0])[:300]

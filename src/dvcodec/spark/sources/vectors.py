@@ -1,10 +1,17 @@
-"""Reading containers of vectors as rows."""
+"""The data source ``dvcodec``: files found and distributed among tasks, and containers of vectors read as rows.
+
+The driver does not open small files. They are packed in order into partitions of bounded size; each adds an open cost,
+that of a request if it is remote. A larger Puffin file is split by byte ranges: each task finds its vectors in the
+footer. Other containers are read by one task.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +23,12 @@ from dvcodec.core.batch import survey
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
+from dvcodec.core.vector import Magic
 from dvcodec.formats import ContainerKind
 from dvcodec.io import Storage
-from dvcodec.io.target import file_key
+from dvcodec.io.target import join, split
 from dvcodec.ops.read import ALLOWED
+from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.columns import (
     STORED_VECTORS,
     binary_array,
@@ -27,13 +36,88 @@ from dvcodec.spark.columns import (
     text_array,
 )
 from dvcodec.spark.compat import datasource
-from dvcodec.spark.sources.listing import FilePartition, Want, plan
-from dvcodec.spark.sources.options import ReadOptions
-from dvcodec.spark.sources.read_windows import Window, windows
-from dvcodec.spark.sources.requests import counted, fetched_ahead
+from dvcodec.spark.sources.files import (
+    FileEntry,
+    FilePartition,
+    FileSplit,
+    FoundFiles,
+    counted,
+    evenly,
+    fetched_ahead,
+    find_all,
+    packed,
+    splits_of,
+)
+from dvcodec.spark.sources.options import ReadOptions, WriteOptions
+from dvcodec.spark.sources.windows import Window, windows
+from dvcodec.spark.sources.writer import committed_in, writer_of
 
+_AT_ONCE = 16
+"""Large files opened at once: each remote one is a round trip."""
 BATCH_BYTES = 1 << 24
 BATCH_ROWS = 1 << 15
+
+
+def plan(options: ReadOptions) -> list[FilePartition]:
+    """Find the files and distribute them. The same files give the same partitions in the same order.
+
+    Raises:
+        UsageError: a path that does not exist.
+        OSError: a folder or file that cannot be read.
+        DecodeError: a manifest that is corrupt.
+    """
+    stores = Storage(dict(options.storage_options), options.limits)
+    splits = list(_splits(options, stores))
+    large = [part for part in splits if part.size > options.partition_bytes]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        cut = dict(zip(large, pool.map(lambda part: _cut(part, options.partition_bytes, stores), large), strict=True))
+    pieces = [piece for part in splits for piece in cut.get(part, [part])]
+    return packed(pieces, options.partition_bytes, options.open_cost)
+
+
+def _splits(options: ReadOptions, stores: Storage) -> Iterator[FileSplit]:
+    seen: set[str] = set()
+    committed: dict[str, dict[str, str] | None] = {}
+    for found in find_all(options.paths, stores):
+        for part in _found(found, committed if options.committed else None, stores):
+            if part.path not in seen:
+                seen.add(part.path)
+                yield part
+
+
+def _found(
+    found: FoundFiles, committed: dict[str, dict[str, str] | None] | None, stores: Storage
+) -> Iterator[FileSplit]:
+    """Skip files that no manifest of their folder names; add files that manifests name but that are missing."""
+    if committed is None:
+        yield from map(FileSplit.of, found.files)
+        return
+    for folder, hidden in found.folders.items():
+        committed[folder] = committed_in(folder, hidden, stores)
+    there: set[tuple[str, str]] = set()
+    for entry in found.files:
+        folder, name = split(entry.path)
+        if folder not in committed:
+            # Web servers do not list their files.
+            names = () if folder.lower().startswith(("http://", "https://")) else None
+            committed[folder] = committed_in(folder, names, stores)
+        there.add((folder, name))
+        containers = committed[folder]
+        if not entry.listed or containers is None or name in containers:
+            yield FileSplit.of(entry, (containers or {}).get(name))
+    for folder in found.folders:
+        for name, manifest in sorted((committed[folder] or {}).items()):
+            if (folder, name) not in there:
+                path, size = join(folder, name), -1
+                with suppress(FileNotFoundError):  # the commit may have been after the listing
+                    size = stores.stat(path).size
+                yield FileSplit.of(FileEntry(path, size, listed=True), manifest)
+
+
+def _cut(part: FileSplit, size: int, stores: Storage) -> list[FileSplit]:
+    """Split a large Puffin file."""
+    with stores.open(part.path, size=part.size) as source:
+        return evenly(part, size) if source.read(0, min(source.size, len(PUFFIN_MAGIC))) == PUFFIN_MAGIC else [part]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,29 +201,31 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool, limits: L
         np.full(n, -1, np.int64),
         {},
     )
-    known = _put_outcomes(pool, offsets_of(counts), result)
+    bounds = offsets_of(counts).tolist()
+    for window, rows in zip(pool, pairwise(bounds), strict=True):
+        if window.error is not None:
+            result.errors.update(dict.fromkeys(range(*rows), window.error))
     if not content:
         return result
+    read = result.valid
     kinds: dict[ContainerKind, list[int]] = {}
     for i, window in enumerate(pool):
         kinds.setdefault(window.ranges.kind, []).append(i)
     stated = np.concatenate([window.ranges.stated for window in pool])
     for kind, members in kinds.items():
-        index = np.flatnonzero(~known if len(kinds) == 1 else ~known & np.isin(of_window, members))
-        if not len(index):  # of a kind without frames: read one by one
-            continue
+        index = np.flatnonzero(read if len(kinds) == 1 else read & np.isin(of_window, members))
         found = survey(
             data,
             starts[index],
             sizes[index],
-            allowed=ALLOWED[kind],
+            allowed=ALLOWED.get(kind, (Magic.PORTABLE64,)),
             cardinalities=stated[index],
             limits=limits,
             verify_checksum=verify,
         )
         for name in ("cardinality", "min", "max", "mix"):
             getattr(result, name)[index] = getattr(found, name)
-        if verify:
+        if verify and kind in ALLOWED:  # the frames of others were made here
             result.crc_ok[index] = found.crc_ok
         for i, error in found.errors.items():
             row = int(index[i])
@@ -148,21 +234,11 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool, limits: L
             if error.offset is not None:  # an offset in the joined windows; report that in the file
                 error.offset += pool[of].base - int(places[of])
             result.errors[row] = str(error)
+    for window, row in zip(pool, bounds[:-1], strict=True):
+        if window.mix is not None and row not in result.errors:
+            result.mix[row] = window.mix
     result.sizes[~result.valid] = 0
     return result
-
-
-def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray[np.bool_]:
-    known = np.zeros(len(result.of_window), np.bool_)
-    for w, window in enumerate(pool):
-        for i, outcome in window.outcomes.items():
-            row = int(first[w]) + i
-            known[row] = True
-            result.cardinality[row], result.min[row], result.max[row] = outcome.cardinality, outcome.min, outcome.max
-            result.mix[row] = outcome.mix
-            if outcome.error is not None:
-                result.errors[row] = outcome.error
-    return known
 
 
 def batches(
@@ -281,8 +357,6 @@ class VectorReader(datasource.DataSourceReader):
         self.options = options
         self.names = schema.names
         self.schema: pa.Schema = to_arrow_schema(schema)
-        self.data_files: frozenset[str] | None = None
-        """Data files of pushed filters, spelled exactly so."""
 
     def partitions(self) -> list[datasource.InputPartition]:
         """Distribute the files among tasks."""
@@ -293,12 +367,11 @@ class VectorReader(datasource.DataSourceReader):
         """Read one task's partition."""
         options = self.options
         content = not _PLACE.issuperset(self.names)
-        named = options.data_files
-        keys = None if named is None else frozenset(map(file_key, named))
-        want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
-        splits = partition.splits if isinstance(partition, FilePartition) else ()
+        splits = splits_of(partition)
         stores = Storage(dict(options.storage_options), options.limits)
-        found = chain.from_iterable(windows(part, want, stores) for part in fetched_ahead(splits, stores))
+        found = chain.from_iterable(
+            windows(part, options, stores, content=content) for part in fetched_ahead(splits, stores)
+        )
         with counted("read", *(part.path for part in splits[:1])):
             yield from batches(
                 found, self.schema, content=content, verify=options.verify_checksum, limits=options.limits
@@ -315,4 +388,88 @@ class _FilteringReader(VectorReader):
             if wanted is None:
                 yield one
             else:
-                self.data_files = wanted if self.data_files is None else self.data_files & wanted
+                known = self.options.pushed
+                self.options = replace(self.options, pushed=wanted if known is None else known & wanted)
+
+
+class VectorSource(datasource.DataSource):
+    """Deletion vectors in files of any container.
+
+    **Reading** returns one row per vector (`columns.STORED_VECTORS`), from containers that `dvcodec.sniff` detects::
+
+        spark.read.format("dvcodec").load("s3://lake/t/data")
+        spark.read.format("dvcodec").load(["/t/a.puffin", "/t/dv/*.bin"])
+        spark.read.format("dvcodec").schema("data_file string, cardinality long").load(path)
+
+    A path is a file, a folder with its subfolders, or a pattern (``*``, ``?``, ``[...]``, ``**``); several are given as
+    a list, or as a JSON array in the option ``paths``. Names in a folder that begin with ``_`` or ``.`` are skipped. A
+    file that several paths match is read once. URLs other than ``file:`` need obstore or fsspec (extra ``remote``) on
+    driver and workers; credentials are those of the options ``storage.<key>``, or those of driver and workers
+    (environment variables, AWS's files). Hadoop's are not used.
+
+    Every vector is checked: CRC, structure, order, population, and the cardinality that metadata states. A corrupt
+    vector is a row with ``error``, and the job continues. ``crc_ok`` is null if there is no CRC, or it was not
+    checked. A file that is not a container is a row with ``error`` too. Only an I/O error fails a task.
+
+    Columns that neither the schema nor the option ``columns`` names are not computed; if only ``container``,
+    ``format``, ``data_file``, ``offset`` and ``size`` are named, the vectors are neither read nor checked.
+
+    If a folder has manifests of writes (see below), only containers that they name are read from it, and they supply
+    the ``data_file`` of vectors in Delta and Paimon files.
+
+    Options of a read, besides the path:
+        ``format``: the only kind of container to accept: ``puffin``, ``delta``, ``paimon``, ``blob``, ``roaring32``,
+            ``roaring64`` or ``lance-arrow``. Another file is a row with ``error``.
+        ``columns``: names, separated by commas.
+        ``ignore-others``: ``true`` skips files of a folder or pattern that are not containers (of that kind).
+        ``verify-checksum``: ``false`` skips the CRCs.
+        ``committed``: ``false`` also reads containers that no manifest names.
+        ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and bytes added for each file (64k, in object
+            stores 1m, as each is a request). Larger Puffin files are split between their vectors.
+        ``limits``: bounds on what the bytes may claim, as in ``max_metadata_bytes=2000000000,max_records=50000000``;
+            see `dvcodec.Limits`.
+        ``storage.<key>``: how to reach stores, for reads and writes: ``storage.aws_region``,
+            ``storage.endpoint``, ``storage.max_concurrency``, ..; see `dvcodec.io.store.options`.
+        ``data-files``: a name, or a JSON array of names: only vectors of these data files are read, in any spelling
+            (in plain text).
+        ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same for names
+            spelled exactly so (pyspark 4.1; ``spark.sql.python.filterPushdown.enabled`` must be set, or the read
+            fails). For one query only: Spark (4.3) keeps the pushed filters, so a second use of the same DataFrame,
+            later or in a union, lacks the other rows.
+
+    **Writing** takes ``data_file string, dv binary``, and optionally ``cardinality long``, which is checked; other
+    columns are ignored::
+
+        vectors.write.format("dvcodec").mode("append").option("target", "iceberg").save("s3://lake/t/deletes")
+
+    Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write containers with
+    fresh names into the folder; the commit lists those of successful tasks in ``_manifest-<job>.parquet``, in
+    one atomic write. Readers do not see a container that no manifest names. A write that fails leaves the empty file
+    ``_writing-<job>``, which says so; killed or repeated tasks may leave containers. The manifest has one row per
+    vector, the fields of `dvcodec.DvLocation`: see `read_manifest`.
+
+    Options of a write:
+        ``target``: ``iceberg`` (default; Puffin files), ``delta``, ``paimon32`` or ``paimon64``.
+        ``target-bytes``, ``max-vectors``: limits of a container: 64m, for Paimon 2m; 65536 vectors for Puffin.
+        ``storage.<key>``: as for reads.
+
+    Mode ``overwrite`` is not supported: it would remove containers that readers may be reading, and cannot replace
+    several manifests atomically. Write into a new folder, or append.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "dvcodec"
+
+    def schema(self) -> StructType:
+        """Return the schema of a read without a user's schema."""
+        return schema_of(ReadOptions.parse(self.options))
+
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
+        """Return a reader of these columns."""
+        return reader_of(ReadOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:
+        """Return a writer, and begin the write."""
+        return writer_of(WriteOptions.parse(self.options), schema, overwrite=overwrite)

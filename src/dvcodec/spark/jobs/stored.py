@@ -1,27 +1,60 @@
-"""Vectors written into containers in any session: what ``write.format("dvcodec")`` does from Spark 4.0 on."""
+"""Vectors read from and written into files in any session, as the data source does from Spark 4.0 on."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import PythonException
-from pyspark.sql.types import ArrayType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, StructType
 
 from dvcodec.io import is_url
-from dvcodec.spark.columns import BINARY, INT, STRING, struct
-from dvcodec.spark.compat import to_arrow
-from dvcodec.spark.sources.manifest import read_manifest
-from dvcodec.spark.sources.options import Target, WriteOptions, storage_keys
-from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
-from dvcodec.spark.tasks import refusal
-from dvcodec.spark.worker import settled
+from dvcodec.spark import tasks
+from dvcodec.spark.columns import BINARY, INT, STORED_VECTORS, STRING, struct
+from dvcodec.spark.compat import is_frame
+from dvcodec.spark.sources.options import PathsInput, ReadOptions, WriteOptions, paths_option, storage_keys
+from dvcodec.spark.sources.vectors import reader_of
+from dvcodec.spark.sources.writer import VectorWriter, Written, read_manifest, writer_of
+from dvcodec.spark.tasks import settled
+from dvcodec.spark.vectors import Target
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+
+def read_vectors(
+    paths: PathsInput,
+    *,
+    spark: SparkSession | None = None,
+    storage_options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Read the vectors of containers, one row each. Files are found now, and read when the result is.
+
+    Args:
+        paths: files, folders or patterns of containers; see the data source ``dvcodec``.
+        spark: the session; by default the active one.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Returns:
+        `STORED_VECTORS`, as the data source has them.
+
+    Raises:
+        UsageError: a path that does not exist, or invalid storage options.
+    """
+    return read_columns(paths, STORED_VECTORS, spark, storage_options)
+
+
+def read_columns(
+    paths: object, schema: StructType, spark: SparkSession | None, storage_options: Mapping[str, object] | None
+) -> DataFrame:
+    """Read some columns of `STORED_VECTORS`; see `read_vectors`."""
+    options = ReadOptions.parse({"paths": paths_option(paths), **storage_keys(storage_options)})
+    return tasks.read(spark or SparkSession.active(), reader_of(options, schema), schema)
+
+
+def as_vectors(dvs: DataFrame | PathsInput, spark: SparkSession | None = None) -> DataFrame:
+    """Return vectors as they are, or those that `read_vectors` reads from paths."""
+    return dvs if is_frame(dvs) else read_columns(dvs, STORED_VECTORS, spark, None)
+
 
 _MESSAGE = struct(partition=INT, containers=ArrayType(STRING), locations=ArrayType(BINARY))
 """A `Written`."""
@@ -61,20 +94,10 @@ def write_vectors(
         path = os.path.abspath(path)  # noqa: PTH100  (workers may have another working folder)
     options = WriteOptions.parse({"path": path, "target": target, **storage_keys(storage_options)})
     writer = writer_of(options, vectors.schema, overwrite=False)
-    written: list[Any] = []
-    try:
+    with writer.committing() as written:
         chosen = vectors.select(*(name for name in _COLUMNS if name in vectors.columns))
-        found = to_arrow(chosen.mapInArrow(settled(_Write(writer)), _MESSAGE))
-        written.extend(
-            Written(one["partition"], tuple(one["containers"]), tuple(one["locations"])) for one in found.to_pylist()
-        )
-        writer.commit(written)
-    except BaseException as err:
-        writer.abort(written)
-        refused = refusal(err) if isinstance(err, PythonException) else None
-        if refused is not None:
-            raise refused from None
-        raise
+        found = tasks.collected(chosen.mapInArrow(settled(_Write(writer)), _MESSAGE)).to_pylist()
+        written += [Written(one["partition"], tuple(one["containers"]), tuple(one["locations"])) for one in found]
     return read_manifest(writer.manifest, storage_options=writer.stores())
 
 

@@ -1,1 +1,0 @@
-"""Search the data files of a table for rows to delete, in Spark tasks."""
