@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from battery import flipped
 from cases import each
-from dvcodec import ChecksumMismatch, DecodeError, NotCanonical, RowSet, correct, delta, iceberg, paimon, verify
+from dvcodec import (
+    ChecksumMismatch,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    correct,
+    delta,
+    iceberg,
+    paimon,
+    verify,
+)
 from samples.bitmaps import framed
 
 ROWS = RowSet([1, 3, 5, 70_000, 1 << 33])
@@ -37,6 +49,14 @@ def test_every_flipped_bit_is_corrected(name: str) -> None:
         ((change),) = found.changes
         assert (change.offset, change.bits, change.after) == (bit >> 3, (bit & 7,), data[bit >> 3])
         assert found.describe(1000) == f"one flipped bit (byte {1000 + (bit >> 3)}, bit {bit & 7})"
+
+
+def test_a_frame_as_large_as_it_may_be_is_corrected() -> None:
+    frame = FRAMES["Iceberg"]
+    damaged = flipped(frame, 100)
+    assert correct(damaged, limits=Limits(max_vector_bytes=len(frame))).data == frame
+    with pytest.raises(LimitExceeded):
+        correct(damaged, limits=Limits(max_vector_bytes=len(frame) - 1))
 
 
 @given(st.binary(min_size=1, max_size=3), st.data())

@@ -274,6 +274,13 @@ def test_deletion_file_of_lance_is_known_by_its_schema(rows: RowSet) -> None:
         sniff(data.replace(b"row_id", b"rowsid"))
 
 
+def test_a_count_of_keys_has_32_bits() -> None:
+    data = BitMap64([5]).serialize()
+    assert sniff(data).kind is ContainerKind.ROARING64
+    with pytest.raises(Unsupported):
+        sniff(data[:4] + b"\1" + data[5:])
+
+
 def test_an_empty_bitmap_is_a_bitmap() -> None:
     """Eight bytes: the cookie, and no containers."""
     assert sniff(bytes.fromhex("3a30000000000000")).kind is ContainerKind.ROARING32
