@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import struct
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +11,16 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
+from amounts import examples
 from battery import name_of
 from cases import each
 from core.test_arguments import FORMS
 from dvcodec.core.errors import LimitExceeded, UsageError
+from dvcodec.core.roaring import serialize
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic, encode_payload
 
@@ -190,6 +193,46 @@ def test_equal_sets_have_equal_hashes_and_bytes_however_they_were_built(values: 
             assert encode_payload(twin, Magic.PORTABLE64, gap_keys=False) == encode_payload(
                 rows, Magic.PORTABLE64, gap_keys=False
             )
+
+
+@st.composite
+def blocks_of_values(draw: st.DrawFn) -> list[int]:
+    """Values in a few blocks, each scattered, dense, in runs, full, or in pairs and triples, where forms are tied."""
+    values: list[int] = []
+    for block in draw(st.sets(st.integers(0, 9) | st.integers(60000, 65535), min_size=1, max_size=5)):
+        chance = np.random.default_rng(draw(st.integers(0, 2**32)))
+        kind = draw(st.integers(0, 4))
+        if kind == 0:
+            low = chance.integers(0, 1 << 16, draw(st.integers(1, 5000)))
+        elif kind == 1:
+            low = np.flatnonzero(chance.random(1 << 16) < draw(st.floats(0.05, 0.99)))
+        elif kind == 2:
+            starts = chance.integers(0, 60000, draw(st.integers(1, 30)))
+            low = np.concatenate([np.arange(start, start + chance.integers(1, 5000)) for start in starts])
+        elif kind == 3:
+            low = np.arange(1 << 16)
+        else:
+            starts = chance.integers(0, 65000, draw(st.integers(1, 2500)))
+            low = np.concatenate([starts + i for i in range(draw(st.integers(2, 4)))])
+        values += (low + (block << 16)).tolist()
+    return draw(st.sampled_from([values, sorted(set(values))]))
+
+
+def portable(values: list[int], key: int) -> bytes:
+    rows = RowSet(np.array(values, np.uint64) + np.uint64(key << 32))
+    return encode_payload(rows, Magic.PORTABLE64, gap_keys=False)
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(blocks_of_values(), st.sampled_from([0, 7]))
+def test_bytes_are_those_that_the_values_alone_decide(values: list[int], key: int) -> None:
+    """Whatever order they come in, as if pyroaring had built the bitmap."""
+    assert portable(values, key) == struct.pack("<QI", 1, key) + serialize(BitMap(values))
+
+
+def test_bytes_of_more_values_than_are_built_at_once() -> None:
+    for values in (np.flatnonzero(np.random.default_rng(1).random(1 << 20) < 0.6), np.arange(5 << 18)):
+        assert portable(values.tolist(), 0) == struct.pack("<QI", 1, 0) + serialize(BitMap(values.tolist()))
 
 
 @given(sets)

@@ -159,6 +159,9 @@ def test_too_long_ones_are_refused_everywhere(name: str) -> None:
 
 
 def test_truncated_varints_report_where_they_begin() -> None:
+    with pytest.raises(Truncated) as caught:
+        varints.read_at(Cursor(b"\1", base=10), np.array([0, 1]), "x")
+    assert caught.value.offset == 11
     data = varints.uvarints(1, 300) + b"\xff\xff"
     reads: tuple[Read, ...] = (
         lambda cursor: varints.decode(cursor, "x"),

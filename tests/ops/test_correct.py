@@ -48,6 +48,7 @@ def test_every_flipped_bit_is_corrected(name: str) -> None:
         assert found.rows == rows
         ((change),) = found.changes
         assert (change.offset, change.bits, change.after) == (bit >> 3, (bit & 7,), data[bit >> 3])
+        assert found.describe() == f"one flipped bit (byte {bit >> 3}, bit {bit & 7})"
         assert found.describe(1000) == f"one flipped bit (byte {1000 + (bit >> 3)}, bit {bit & 7})"
 
 
