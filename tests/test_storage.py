@@ -10,7 +10,7 @@ import pytest
 
 from dvcodec.io import Storage
 from dvcodec.io import storage as module
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from samples.memory_store import ROOT, MemoryStore
 
 DATA = {f"t/{name}": name.encode() * 100 for name in ("a", "b", "x/c", "x/d")}

@@ -23,7 +23,7 @@ from dvcodec.core.errors import (
     NotCanonical,
     Unsupported,
 )
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.snapshots import reading

@@ -13,7 +13,7 @@ from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.roaring import walk
-from dvcodec.zap.synonyms import encode_thesaurus
+from dvcodec.zap.sections import encode_thesaurus
 from samples.zap.parts import plain
 from samples.zap.synonyms import (
     FRONT,
@@ -70,7 +70,7 @@ def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
         walked.append(cursor.pos)
         return walk(cursor)
 
-    monkeypatch.setattr("dvcodec.zap.synonyms.walk", watched)
+    monkeypatch.setattr("dvcodec.zap.sections.walk", watched)
     dice = np.random.default_rng(1)
     book: Book = {
         b"term %d" % term: {

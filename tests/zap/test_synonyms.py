@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.cursor import Cursor
-from dvcodec.zap import synonyms
-from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
+from dvcodec.zap import sections
+from dvcodec.zap.sections import Thesaurus, decode_thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import Fst
 from samples.zap.parts import Sample, plain
 from samples.zap.segments import take, uv
@@ -111,7 +111,7 @@ def test_both_ways(version: int, piece: int, case: tuple[Book, Names], dice: np.
     raw, at = encode_thesaurus(version, expected, len(FRONT))
     assert (raw, at) == write(version, book, dict(sorted(names.items())))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synonyms, "_PIECE", piece)
+        patch.setattr(sections, "_PIECE", piece)
         assert plain(decode(raw, at, version)) == plain(expected)
         # The names stand in any order in files by zapx.
         mixed = list(names.items())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
-from dvcodec.zap.vectors import OPTIMIZATIONS, VectorSection, decode_vectors
+from dvcodec.zap.sections import OPTIMIZATIONS, VectorSection, decode_vectors
 from samples.zap.parts import footer, plain, segment
 from samples.zap.segments import NOT, uv
 

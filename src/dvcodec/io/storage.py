@@ -5,6 +5,8 @@ files are kept, and sizes known from a listing are not requested again. A new `S
 table's current state, open it again. Writing, moving or removing a file through a `Storage` drops it from the cache.
 
 An object in a store is a source of few requests: each byte is read once, two versions of an object are never mixed.
+
+Many files are read in a few threads (`run_bounded`).
 """
 
 from __future__ import annotations
@@ -12,19 +14,19 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from dvcodec.core.errors import DvcodecError
+from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory, too_little_memory
 from dvcodec.core.usage import as_count
-from dvcodec.io.parallel import run_bounded
 from dvcodec.io.source import ReadAhead, Source, beyond_end, held_source, hold_source, open_local
 from dvcodec.io.store import (
     Fetched,
@@ -38,6 +40,37 @@ from dvcodec.io.store import (
     open_store,
 )
 from dvcodec.io.target import ask_once, file_key, hide_values, is_local, join, local_path, path_below
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def run_bounded(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Yield ``work(item)`` for each item, in order. At most two tasks per thread are pending.
+
+    Raises:
+        UsageError: fewer than one thread.
+    """
+    if threads < 1:
+        raise UsageError(f"threads must be 1 or more, not {threads}")
+    if threads == 1:
+        yield from map(work, items)
+        return
+    left = iter(items)
+    pool = ThreadPoolExecutor(threads)
+    interrupted = False
+    try:
+        running: deque[Future[Result]] = deque(pool.submit(work, item) for item in islice(left, 2 * threads))
+        while running:
+            result = running.popleft().result()
+            running.extend(pool.submit(work, item) for item in islice(left, 1))
+            yield result
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
+    finally:
+        pool.shutdown(wait=not interrupted, cancel_futures=True)
+
 
 HEAD_BYTES = 1 << 16
 """First read of an object of unknown size; the response includes the size, which saves a request."""

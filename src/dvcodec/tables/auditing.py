@@ -58,7 +58,7 @@ from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.core.text import counted
 from dvcodec.io import Listed as StoredFile
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import file_key, is_local, local_name
 from dvcodec.tables.folder import real_path
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind

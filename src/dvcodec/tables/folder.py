@@ -19,7 +19,7 @@ from pathlib import Path
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import check_reach, check_step, file_key, join, local_name, local_path, path_below, with_slashes
 from dvcodec.tables.model import DataFile

@@ -22,10 +22,9 @@ from dvcodec.zap.documents import (
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, FieldInfo, Footer
 from dvcodec.zap.merge import merge_segments
 from dvcodec.zap.postings import Locations, Postings, norm_values
+from dvcodec.zap.sections import Thesaurus, VectorSection
 from dvcodec.zap.segment import Segment, StoredValue, TermPostings
 from dvcodec.zap.stored import Edges
-from dvcodec.zap.synonyms import Thesaurus
-from dvcodec.zap.vectors import VectorSection
 from dvcodec.zap.verify import verify_segment
 from dvcodec.zap.writer import write_segment
 

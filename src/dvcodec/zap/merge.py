@@ -26,9 +26,9 @@ from dvcodec.zap.doc_values import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import ID, SECTIONS_FROM, FieldInfo
 from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, Postings, convert_norms
+from dvcodec.zap.sections import Thesaurus
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import NESTED_FROM, Edges, StoredColumns
-from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.writer import FieldContent, check_version, write_content
 
 DROPPED = -1

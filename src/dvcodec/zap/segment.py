@@ -21,7 +21,7 @@ from dvcodec.core.usage import check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
-from dvcodec.zap import synonyms, vectors
+from dvcodec.zap import sections
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import DocValueBlock, split_terms
 from dvcodec.zap.documents import utf8
@@ -408,7 +408,7 @@ class Segment:
 
     # ------------------------------------------------------------------ other sections
 
-    def thesaurus(self, name: str) -> synonyms.Thesaurus | None:
+    def thesaurus(self, name: str) -> sections.Thesaurus | None:
         """Return the synonyms that a field defines; None if it defines none.
 
         Raises:
@@ -418,9 +418,9 @@ class Segment:
         info, contents = self.field(name), self.contents
         if info.synonyms is None:
             return None
-        return synonyms.decode_thesaurus(contents.data, contents.footer, info.synonyms, limits=contents.limits)
+        return sections.decode_thesaurus(contents.data, contents.footer, info.synonyms, limits=contents.limits)
 
-    def vectors(self, name: str) -> vectors.VectorSection | None:
+    def vectors(self, name: str) -> sections.VectorSection | None:
         """Return the vectors of a field: their documents, and the bytes of the faiss index; None if it has none.
 
         Raises:
@@ -428,7 +428,7 @@ class Segment:
             DecodeError: the section is corrupt; the faiss index is not checked.
         """
         place = self.field(name).vectors
-        return None if place is None else vectors.decode_vectors(self.contents.data, self.footer, place)
+        return None if place is None else sections.decode_vectors(self.contents.data, self.footer, place)
 
     # ------------------------------------------------------------------ columns
 

@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import BytesLike
+from dvcodec.core.cursor import BytesLike, crc32
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, Values, cut_by_weight, offsets_of, spread
 from dvcodec.core.usage import as_count, check_type
@@ -70,6 +69,7 @@ from dvcodec.zap.postings import (
     encode_postings,
     norms_from_lengths,
 )
+from dvcodec.zap.sections import Thesaurus, encode_thesaurus
 from dvcodec.zap.stored import (
     ID_TYPE,
     NESTED_FROM,
@@ -79,7 +79,6 @@ from dvcodec.zap.stored import (
     encode_stored_index,
     encode_stored_records,
 )
-from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import encode_dictionary
 
 _MAX_FREQ = 2**63 - 1

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus
+from dvcodec.zap.sections import Thesaurus, decode_thesaurus
 from dvcodec.zap.vellum import build
 from samples.zap.parts import footer, segment
 from samples.zap.segments import NOT, uv

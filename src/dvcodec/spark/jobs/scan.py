@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, Stru
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import file_key, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS, column_named

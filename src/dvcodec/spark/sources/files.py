@@ -34,8 +34,7 @@ from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.text import LogFormatter
 from dvcodec.io import Listed, Storage
 from dvcodec.io.opening import find_remote
-from dvcodec.io.parallel import run_bounded
-from dvcodec.io.storage import WHOLE_BYTES
+from dvcodec.io.storage import WHOLE_BYTES, run_bounded
 from dvcodec.io.store import request_counts
 from dvcodec.io.store.requests import LOGGER
 from dvcodec.io.target import is_local, is_url, join, local_path

@@ -22,7 +22,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from dvcodec.core.errors import CommitConflict, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import is_local
 from dvcodec.tables.deleting.engine import interrupting
 from dvcodec.tables.model import DataFile, Deletion, DeletionVector, FileDelete, vectors_of

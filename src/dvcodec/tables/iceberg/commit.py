@@ -27,7 +27,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
 from dvcodec.iceberg import PositionDeleteFile, write_file
 from dvcodec.io.frames import load_ranges
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.run import (
     STREAM_BATCH,

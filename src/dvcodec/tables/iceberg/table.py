@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import check_reach, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder

@@ -33,7 +33,7 @@ from typing import Any
 from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.vector import DvLocation
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path, split
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest

@@ -23,7 +23,7 @@ from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import check_reach, join, local_path, split
 from dvcodec.io.worker_program import BATCH, BATCH_AT, MISSING
 from dvcodec.io.workers import Kind, borrowed

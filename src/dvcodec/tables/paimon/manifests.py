@@ -23,8 +23,8 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.vector import UNCOUNTED, Magic
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
-from dvcodec.io.parallel import run_bounded
 from dvcodec.io.source import read_up_to
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import hide_values
 from dvcodec.paimon import (
     DELETION_VECTORS,

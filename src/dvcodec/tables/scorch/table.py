@@ -15,7 +15,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
 from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Storage
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import hide_values
 from dvcodec.ops.convert import measure
 from dvcodec.ops.read import read_vector

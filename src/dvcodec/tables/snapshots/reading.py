@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
-from dvcodec.io.parallel import run_bounded
+from dvcodec.io.storage import run_bounded
 from dvcodec.tables.model import WHOLE, DataFile, DeletedRows, DeletionVector, Part, PhysicalRows, RowReader, vectors_of
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots import rules
