@@ -29,6 +29,9 @@ _MODULES = {
         "correct": "Correct small damage in vectors, where checksums leave one answer, and write the file anew.",
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
     },
+    "conformance": {
+        "conformance": "Run a decoder over valid and corrupt files; show what it reads wrongly, refuses or accepts.",
+    },
     "demo": {
         "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report.",
     },

@@ -1,0 +1,227 @@
+"""The command conformance: another decoder over a corpus of valid and corrupt files."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shlex
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dvcodec.cli.render import Table, print_json
+from dvcodec.cli.targets import Json
+from dvcodec.core.errors import UsageError
+from dvcodec.core.text import counted, plain
+
+VERDICTS = ("right", "refused", "accepted", "wrong", "crashed", "silent", "skipped")
+"""What a decoder does with a file; the first two are right for valid and for corrupt files."""
+
+
+_HOPELESS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A file of a corpus.
+
+    Attributes:
+        file: its name in the folder of the corpus.
+        format: its format.
+        valid: whether it has to be read; otherwise it has to be refused.
+        writer: what wrote it.
+        count: positions in it; None: only whether it is read counts.
+        checksum: of the positions.
+        note: what it shows, or what is wrong in it.
+    """
+
+    file: str
+    format: str
+    valid: bool
+    writer: str
+    count: int | None = None
+    checksum: str | None = None
+    note: str = ""
+
+    def verdict(self, answer: str) -> str:
+        """Return the verdict on an answer: ``ok COUNT CHECKSUM``, ``error ..`` or ``skip``."""
+        word, *values = answer.split()
+        if word == "skip":
+            return "skipped"
+        if word != "ok":
+            return "refused"
+        if not self.valid:
+            return "accepted"
+        return "right" if self.count is None or values == [str(self.count), self.checksum] else "wrong"
+
+    def is_good(self, verdict: str) -> bool:
+        """Whether this is what a decoder has to do with it."""
+        return verdict == ("right" if self.valid else "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a decoder did with a case: the verdict, and its answer in full."""
+
+    case: Case
+    verdict: str
+    answer: str
+
+
+def read_corpus(folder: str) -> list[Case]:
+    """Read the manifest of a corpus.
+
+    Raises:
+        UsageError: there is none, or it is of another version.
+        OSError: it cannot be read.
+    """
+    path = Path(folder, "manifest.json")
+    if not path.is_file():
+        raise UsageError(f"{folder}: no manifest.json here: expected the folder corpus/ of dvcodec's repository")
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8"))
+        if stated["version"] == 1:
+            return [Case(**case) for case in stated["cases"]]
+    except (ValueError, TypeError, KeyError) as err:
+        raise UsageError(f"{path}: no corpus: {err}") from None
+    raise UsageError(f"{path}: expected version 1, found {stated['version']}")
+
+
+def run_decoder(command: list[str], folder: Path, cases: list[Case], seconds: float) -> Iterator[Result]:
+    """Ask a decoder about each case, in order; one that ends or falls silent is started anew after that case."""
+    left = list(cases)
+    in_a_row = 0
+    while left:
+        with _started(command, folder, left) as answers:
+            for case in list(left):
+                try:
+                    answer = answers.get(timeout=seconds)
+                except queue.Empty:
+                    answer, verdict = f"no answer in {seconds:g} seconds", "silent"
+                else:
+                    verdict = "crashed" if answer is None else case.verdict(answer)
+                    answer = answer or "the process ended"
+                left.pop(0)
+                in_a_row = in_a_row + 1 if verdict in ("crashed", "silent") else 0
+                if in_a_row == _HOPELESS:
+                    raise UsageError(f"{command[0]} ends or is silent at {_HOPELESS} files in a row: {answer}")
+                yield Result(case, verdict, answer)
+                if verdict in ("crashed", "silent"):
+                    break
+
+
+class _started:  # noqa: N801  (used like a function)
+    """A process that is given all questions, and a queue of its answers, which ends with None."""
+
+    def __init__(self, command: list[str], folder: Path, cases: list[Case]) -> None:
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  (the user's own command)
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+            )
+        except OSError as err:
+            raise UsageError(f"{command[0]}: cannot be started: {err.strerror}") from None
+        self._questions = "".join(f"{case.format}\t{(folder / case.file).resolve()}\n" for case in cases)
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._ask, self._listen)]
+
+    def __enter__(self) -> queue.Queue[str | None]:
+        for thread in self._threads:
+            thread.start()
+        return self._answers
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        assert self._process.stdin is not None  # noqa: S101
+        try:
+            with self._process.stdin as pipe:
+                pipe.write(self._questions)
+        except OSError:  # it ended
+            return
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101
+        with self._process.stdout as pipe:
+            for line in pipe:
+                if line.strip():
+                    self._answers.put(line.strip())
+        self._answers.put(None)
+
+
+def conformance(
+    command: Annotated[
+        str,
+        typer.Argument(
+            metavar="CMD",
+            help="A decoder: for each line of FORMAT, a tab and PATH it prints 'ok COUNT CHECKSUM', 'error WHY' "
+            "or 'skip'.",
+        ),
+    ],
+    corpus: Annotated[str, typer.Option("--corpus", help="Folder of the corpus.")] = "corpus",
+    formats: Annotated[list[str] | None, typer.Option("--format", help="Only this format; repeat for several.")] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")] = 60,
+    every: Annotated[bool, typer.Option("--all", help="Show the files that were treated rightly too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a decoder over valid and corrupt files; show what it reads wrongly, refuses or accepts.
+
+    Exit code 1 if there is such a file. The checksum is the CRC-32 of the positions, ascending, as little-endian 64-bit
+    integers, in 8 hexadecimal digits. Answers come in the order of the questions; all questions are asked at once.
+    """
+    cases = read_corpus(corpus)
+    unknown = sorted(set(formats or ()) - {case.format for case in cases})
+    if unknown:
+        raise UsageError(f"--format {unknown[0]}: not one of {', '.join(dict.fromkeys(case.format for case in cases))}")
+    cases = [case for case in cases if not formats or case.format in formats]
+    words = shlex.split(command)
+    if not words:
+        raise UsageError("expected a command, found an empty one")
+    results = list(run_decoder(words, Path(corpus), cases, timeout))
+    bad = [one for one in results if one.verdict != "skipped" and not one.case.is_good(one.verdict)]
+    if as_json:
+        print_json([asdict(one.case) | {"verdict": one.verdict, "answer": one.answer} for one in results])
+    else:
+        _show(results, results if every else bad)
+    raise typer.Exit(1 if bad else 0)
+
+
+def _show(results: list[Result], listed: list[Result]) -> None:
+    for one in listed:
+        print(f"{one.verdict:8}  {one.case.file}: {plain(one.answer)}")
+    shown = Table("format", *COLUMNS, right=tuple(COLUMNS))
+    for name in dict.fromkeys(one.case.format for one in results if one.verdict != "skipped"):
+        shown.add(name, *counts([one for one in results if one.case.format == name]))
+    shown.show()
+    skipped = sum(one.verdict == "skipped" for one in results)
+    print(f"{counted(len(results) - skipped, 'file')}, {skipped} skipped")
+
+
+COLUMNS = ("valid: right", "wrong rows", "refused", "corrupt: refused", "accepted", "crashed", "skipped")
+"""Columns of the table: valid files, then corrupt ones, then both."""
+
+
+def counts(results: list[Result]) -> list[str]:
+    """Return the numbers of one line of the table."""
+
+    def count(verdicts: tuple[str, ...], valid: tuple[bool, ...]) -> str:
+        return str(sum(one.verdict in verdicts and one.case.valid in valid for one in results))
+
+    both: Any = (True, False)
+    return [
+        count(("right",), (True,)),
+        count(("wrong",), (True,)),
+        count(("refused",), (True,)),
+        count(("refused",), (False,)),
+        count(("accepted",), (False,)),
+        count(("crashed", "silent"), both),
+        count(("skipped",), both),
+    ]
