@@ -35,6 +35,7 @@ from dvcodec import (
     sniff,
 )
 from dvcodec.core.vector import Magic
+from dvcodec.ops.built_in import format_of
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.convert import write
 from samples.bitmaps import array, bitmap, framed
@@ -363,3 +364,10 @@ def test_rows_survive_any_two_conversions(sets: dict[str, RowSet], first: Target
     assert delta.load_frames(run(back, "delta")[0]) == {
         location.offset: sets[name] for location, name in zip(run(back, "delta")[1], names, strict=True)
     }
+
+
+@each(("key", "has_gaps"), [(65_535, True), (65_536, False), (131_071, False)])
+def test_a_far_key_is_written_without_the_empty_bitmaps_below_it(key: int, has_gaps: bool) -> None:
+    encode = format_of("blob").encode
+    assert encode is not None
+    assert (len(encode(RowSet([key << 32]))) > 12 * key) is has_gaps
