@@ -169,8 +169,8 @@ def dv_export(dv: Column | str, format: str) -> Column:  # noqa: A002
 def bitmap_build(ids: Column | str, format: str) -> Column:  # noqa: A002
     """Build one bitmap of a group's ids for another system: binary.
 
-    An aggregate function; nulls are ignored, and a group of nulls gives the empty bitmap. All ids of a group are in the
-    memory of one worker at once, 16 bytes each; groups of hundreds of millions are built by `jobs.build_vectors`.
+    An aggregate function; nulls are ignored, and a group of nulls gives the empty bitmap. The ids of a group become one
+    list, which has to fit in a row of Spark: larger groups are built by `jobs.build_vectors`.
 
     Args:
         ids: integers, in any order; duplicates are fine. A negative one fails the job.

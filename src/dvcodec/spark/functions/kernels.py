@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
@@ -300,14 +301,18 @@ def dv_export(dv: pa.Array, format: str) -> pa.Array:  # noqa: A002
     return binary_array(_at_rows(ByteStrings.from_list(data), vectors.valid), valid=vectors.valid)
 
 
-def bitmap_build(ids: pa.Array, format: str) -> bytes:  # noqa: A002
-    """Encode the ids of a group, in any order and with duplicates, as one bitmap; -1 is none.
+def bitmap_build(ids: pa.Array, format: str) -> pa.Array:  # noqa: A002
+    """Encode lists of ids, in any order and with duplicates, as one bitmap each.
 
     Raises:
-        UsageError: ids that do not fit.
+        UsageError: a negative id, or ids that do not fit.
     """
-    values = np.asarray(ids).astype(np.int64, copy=False)
-    return format_of(format).write(RowSet(values[values >= 0]))
+    values = np.asarray(ids.flatten()).astype(np.int64, copy=False)
+    if len(values) and int(values.min()) < 0:
+        raise UsageError(f"bitmap_build: id {int(values.min())} is negative")
+    write = format_of(format).write
+    bounds = offsets_of(np.asarray(pc.list_value_length(ids), np.int64)).tolist()
+    return pa.array([write(RowSet(values[a:b])) for a, b in pairwise(bounds)], pa.binary())
 
 
 def dv_import(data: pa.Array, format: str) -> pa.Array:  # noqa: A002
