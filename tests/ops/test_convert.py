@@ -371,3 +371,8 @@ def test_a_far_key_is_written_without_the_empty_bitmaps_below_it(key: int, has_g
     encode = format_of("blob").encode
     assert encode is not None
     assert (len(encode(RowSet([key << 32]))) > 12 * key) is has_gaps
+
+
+def test_a_format_of_a_package_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="format nowhere is not installed here"):
+        format_of("nowhere")
