@@ -145,7 +145,8 @@ def test_examples_run(page: Path, folder: Path) -> None:
 
 def test_pages_name_files_that_are_there() -> None:
     for page in [*PAGES, *SPARK_PAGES]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
