@@ -18,8 +18,8 @@ from peers import java
 
 COUNT = 100_000
 WHY = (
-    "A vector's array containers are copied as they are. Here 8,192 descriptors are unpacked, each byte gets the "
-    "number of its container, and a roaring bitmap is built, which takes about a third of the time each."
+    "A vector's array containers are copied as they are. Here 8,192 descriptors are unpacked (0.13 ms), and each byte "
+    "gets the number of its container (0.08 ms, of which NumPy's repeat takes 0.07): more than the whole vector takes."
 )
 
 
