@@ -28,7 +28,8 @@ from dvcodec import (
 from dvcodec import iceberg as ice
 from dvcodec.core import batch, vector
 from dvcodec.core.batch import Frames, read_small
-from dvcodec.core.cursor import BytesLike, Cursor, crc32
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.roaring import MAX_DV_KEY
 from dvcodec.core.vector import Magic

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dvcodec.core import cursor
+from dvcodec.core import checksum
 from samples.bitmaps import crc_oracle
 
 Crc = Callable[..., int]
@@ -14,12 +14,12 @@ Crc = Callable[..., int]
 
 def without_isal(monkeypatch: pytest.MonkeyPatch) -> Crc:
     monkeypatch.setitem(sys.modules, "isal", None)
-    return cursor._fastest()
+    return checksum._fastest()
 
 
 def with_isal(monkeypatch: pytest.MonkeyPatch) -> Crc:
     pytest.importorskip("isal")
-    return cursor._fastest()
+    return checksum._fastest()
 
 
 @pytest.fixture(params=[without_isal, with_isal])

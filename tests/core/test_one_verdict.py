@@ -18,7 +18,8 @@ from battery import flipped
 from cases import each
 from dvcodec import CardinalityMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, iceberg, paimon
 from dvcodec.core import batch, vector
-from dvcodec.core.cursor import Cursor, crc32
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.vector import Magic

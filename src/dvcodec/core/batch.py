@@ -18,7 +18,8 @@ from dvcodec.core.bitmap import (
     from_sorted,
 )
 from dvcodec.core.bitmaps import MIN_BITMAP, ContainerTable, serialize, walk_many
-from dvcodec.core.cursor import BytesLike, Cursor, crc32
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import (

@@ -28,7 +28,8 @@ import numpy as np
 
 from dvcodec.core import roaring
 from dvcodec.core.bitmap import BitmapView, Pieces
-from dvcodec.core.cursor import BytesLike, Cursor, check_crc, crc32
+from dvcodec.core.checksum import check_crc, crc32
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, too_little_memory
 from dvcodec.core.roaring import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView

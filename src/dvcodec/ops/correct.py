@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import vector
-from dvcodec.core.cursor import BytesLike, Cursor, as_view, crc32
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import ChecksumMismatch, DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet

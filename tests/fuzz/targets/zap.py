@@ -9,7 +9,8 @@ from itertools import islice
 import numpy as np
 
 from dvcodec import DecodeError, zap
-from dvcodec.core.cursor import Cursor, crc32
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
 from dvcodec.zap import segment as _columns  # noqa: F401  (imported when asked for; the fuzzer is to see into it)
