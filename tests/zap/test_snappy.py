@@ -51,7 +51,7 @@ def test_every_form_of_copies_and_literals() -> None:
 @each(
     ("block", "kind", "what"),
     [
-        (b"", Truncated, "blocks"),
+        (b"", Truncated, "blocks: expected a snappy block"),
         (b"\x80", Truncated, "content size"),
         (b"\x03", NotCanonical, "content size"),
         (b"\x00\x00", NotCanonical, "blocks"),
