@@ -23,6 +23,7 @@ import numpy as np
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1] / "tests"
 ROWS = 1 << 18
+HIGH_KEY = 1 << 12
 SCRATCH = tempfile.TemporaryDirectory(prefix="conformance-")
 FOLDER = Path(SCRATCH.name)
 Read = Callable[[bytes], Iterable[int]]
@@ -88,6 +89,11 @@ def within(data: bytes) -> bytes:
     return data
 
 
+def has_high_key(frame: bytes) -> bool:
+    """Whether the first key is one up to which some readers fill an array."""
+    return int.from_bytes(frame[16:20], "little") > HIGH_KEY
+
+
 # ---------------------------------------------------------------------- Python
 
 
@@ -128,6 +134,8 @@ def pyiceberg() -> None:
         return [row for rows in PuffinFile(data).to_vector().values() for row in rows.to_pylist()]
 
     def blob(data: bytes) -> Iterable[int]:
+        if has_high_key(data):
+            raise Skip
         payload = {
             "blobs": [
                 {
@@ -309,16 +317,20 @@ def delta_kernel() -> None:
     program = driver().Java(FOLDER)
 
     def ask(name: str, paths: list[Path]) -> Iterator[str]:
-        del name
         descriptors = []
         for i, path in enumerate(paths):
             data = path.read_bytes()
+            if name == "iceberg" and has_high_key(data):
+                data = b""
             (FOLDER / f"{i}.bin").write_bytes(b"\1" + data)
             place = {"storageType": "p", "pathOrInlineDv": (FOLDER / f"{i}.bin").as_uri(), "offset": 1}
             descriptors.append({**place, "table_root": FOLDER.as_uri(), "sizeInBytes": len(data) - 8, "cardinality": 1})
         (FOLDER / "descriptors.json").write_text(json.dumps(descriptors))
-        for found in program.run_json("delta-read", FOLDER / "descriptors.json"):
-            yield refused(found["error"]) if "error" in found else answer(found["positions"])
+        for path, found in zip(paths, program.run_json("delta-read", FOLDER / "descriptors.json"), strict=True):
+            if name == "iceberg" and has_high_key(path.read_bytes()):
+                yield "skip"
+            else:
+                yield refused(found["error"]) if "error" in found else answer(found["positions"])
 
     in_one_go(ask, ("iceberg", "delta-native"))
 

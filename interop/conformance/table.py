@@ -25,6 +25,7 @@ NAMES = {
     "pyroaring": f"pyroaring {version('pyroaring')}",
     "zapx": "zapx 16.3.4, 17.2.3",
 }
+TIMEOUT_S = "120"
 FORMATS = {"duckdb": ["delta-native"]}
 """Where not all formats are asked: DuckDB's extension is deltalake's kernel, and takes two seconds a file."""
 
@@ -32,7 +33,7 @@ FORMATS = {"duckdb": ["delta-native"]}
 def results(name: str) -> list[dict[str, object]]:
     python = str(PYPAIMON) if name == "pypaimon" else sys.executable
     options = [part for one in FORMATS.get(name, ()) for part in ("--format", one)]
-    command = [sys.executable, "-m", "dvcodec", "conformance", "--json", "--timeout", "300", *options]
+    command = [sys.executable, "-m", "dvcodec", "conformance", "--json", "--timeout", TIMEOUT_S, *options]
     done = subprocess.run(
         [*command, f"{python} {HERE / 'readers.py'} {name}"], capture_output=True, text=True, check=False, cwd=ROOT
     )
