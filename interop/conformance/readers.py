@@ -91,7 +91,7 @@ def within(data: bytes) -> bytes:
 
 def has_high_key(frame: bytes) -> bool:
     """Whether the first key is one up to which some readers fill an array."""
-    return int.from_bytes(frame[16:20], "little") > HIGH_KEY
+    return any(frame[8:16]) and int.from_bytes(frame[16:20], "little") > HIGH_KEY
 
 
 # ---------------------------------------------------------------------- Python
