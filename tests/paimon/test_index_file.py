@@ -18,6 +18,8 @@ from dvcodec import (
     BadMagic,
     ContainerKind,
     DvLocation,
+    LimitExceeded,
+    Limits,
     NotCanonical,
     RowSet,
     UsageError,
@@ -251,3 +253,11 @@ def test_rolled_files_hold_all_vectors_in_order(
     assert list(found) == list(sets)
     whole = b"".join(paimon.encode(rows, layout=f"bitmap{bits}", run_optimize=run_optimize) for rows in sets.values())
     assert b"".join(Path(file.path).read_bytes()[1:] for file in files) == whole
+
+
+@both
+def test_a_vector_may_be_as_large_as_the_limit(bits: Bits, tmp_path: Path) -> None:
+    (location,) = paimon.write_deletion_vectors(tmp_path / "index", {"a": B}, layout=f"bitmap{bits}")
+    assert paimon.load(location, limits=Limits(max_vector_bytes=location.size)) == B
+    with pytest.raises(LimitExceeded, match=f"max_vector_bytes: expected at most {location.size - 1}"):
+        paimon.load(location, limits=Limits(max_vector_bytes=location.size - 1))

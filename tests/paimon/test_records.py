@@ -167,3 +167,8 @@ def test_what_is_wrong_is_said_in_one_line(form: str, tmp_path: Path) -> None:
     with pytest.raises(DecodeError) as caught, open_source(path) as source:
         list(read_records(source, KNOWN, "a test").records)
     assert caught.value.source == str(path)
+
+
+def test_names_that_are_no_utf_8_are_a_fault_of_the_file() -> None:
+    with pytest.raises(NotCanonical, match=r"^<bytes>: Parquet file: expected a readable footer, found 'utf-8' codec"):
+        decoded(encoded("parquet", [RECORD]).replace(b"name", b"n\xffme"))
