@@ -22,7 +22,9 @@ from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile, open_table
 from dvcodec.tables.auditing import Audit, audit
+from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.snapshots.findings import Severity, shortened
+from dvcodec.tables.snapshots.rules import overlaps
 from samples.damages import (
     beyond,
     equal_vector,
@@ -438,3 +440,8 @@ def test_an_audit_names_the_newest_snapshot_without_its_errors(
 def test_repeated_text_is_cut_to_1000_characters() -> None:
     assert shortened("a" * 1000) == "a" * 1000
     assert shortened("a" * 1001) == "a" * 1000 + "..."
+
+
+def test_the_first_of_the_vectors_that_end_furthest_is_named() -> None:
+    group = [DeletionVector("iceberg", name, "v", "v", at, 100 - at) for name, at in (("a", 4), ("b", 50), ("c", 60))]
+    assert [finding.what for finding in overlaps(group)] == ["bytes shared with the vector for a"] * 2

@@ -22,6 +22,7 @@ from cases import each
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
+from dvcodec.tables.deleting.engine import GivenColumns
 from dvcodec.tables.deleting.sql import SqlCondition
 from tables.deleting.random_where import random_predicate, random_rows
 
@@ -471,3 +472,10 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+def test_columns_are_given_in_types_of_duckdb() -> None:
+    rows = pa.record_batch({"a": pa.array([0, 86_400_000, None], pa.date64()), "b": pa.array([1, 2, 3])})
+    found = GivenColumns(rows.schema).batch(rows)
+    assert found.schema.types == [pa.date32(), pa.int64()]
+    assert found["a"].to_pylist() == rows["a"].to_pylist()
