@@ -207,6 +207,9 @@ def test_limits_apply() -> None:
         decode(b"", "doris")
     with pytest.raises(UsageError, match="dialect"):
         decode(b"", cast("Dialect", "druid"))
+    for other in ("tantivy", "ducklake"):
+        with pytest.raises(UsageError, match=f"has functions of its own: see dvcodec.dialects.{other}"):
+            encode(RowSet(), cast("Dialect", other))
 
 
 def test_the_vector_that_ducklake_writes() -> None:

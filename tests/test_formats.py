@@ -11,7 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from dvcodec import ContainerKind, DvcodecError, Format, RowSet, UsageError, convert, decode, formats, iceberg, sniff
+from dvcodec import (
+    ContainerKind,
+    DvcodecError,
+    Format,
+    Limits,
+    NotCanonical,
+    RowSet,
+    UsageError,
+    VectorRef,
+    convert,
+    decode,
+    formats,
+    iceberg,
+    sniff,
+)
+from dvcodec.core.cursor import BytesLike
+from dvcodec.io import Source
 from dvcodec.ops.built_in import BUILT_IN, encodings, format_of
 from dvcodec.testing import LAWS, Case
 
@@ -56,6 +72,27 @@ def test_a_law_that_is_broken_is_named() -> None:
             broken.add(name)
             assert str(error)
     assert broken == {"golden_files", "round_trip", "trailing_bytes", "the_door"}
+
+
+def test_a_file_of_several_vectors_keeps_the_laws() -> None:
+    """Limits are those of each vector. Nothing else is said of this format by the laws that need it installed."""
+
+    def locate(source: Source, limits: Limits) -> list[VectorRef]:
+        del limits
+        first = source.read(0, 1)[0]
+        return [VectorRef(several.kind, 1, first), VectorRef(several.kind, 1 + first, source.size - 1 - first)]
+
+    def decode_bytes(buf: BytesLike, *, limits: Limits, source: str | None = None, base: int = 0) -> RowSet:
+        del limits
+        values = list(bytes(buf))
+        if not values or values != sorted(set(values)):
+            raise NotCanonical("rows", source=source, offset=base)
+        return RowSet(values)
+
+    several = Format(name="several", title="two vectors", decode=decode_bytes, locate=locate, highest=255)
+    case = Case(several, golden={b"\2\1\2\7\10\11": [1, 2, 7, 8, 9]}, corrupt=[b"\2\1"])
+    for name in LAWS.keys() - {"the_door", "truncation", "trailing_bytes"}:
+        LAWS[name](case)
 
 
 def test_built_in_formats_are_known_without_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:

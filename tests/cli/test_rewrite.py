@@ -9,7 +9,7 @@ import pytest
 
 from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
-from dvcodec import RowSet, delta, iceberg
+from dvcodec import RowSet, delta, iceberg, mumbling
 from dvcodec.puffin import open_puffin
 
 
@@ -338,5 +338,13 @@ def test_only_damage_is_written_anew(puffin: Path, tmp_path: Path) -> None:
     twice = flipped(flipped(puffin, 20, 3, to=tmp_path / "damaged"), 30, 3, to=tmp_path / "damaged")
     result = run("correct", twice, "-o", out)
     assert result.code == 2
-    assert result.complaint.startswith(f"{twice} at byte 48: CRC-32 of magic and bitmap: expected 0x")
+    assert result.complaint.startswith(
+        f"{twice} at byte 48: CRC-32 of magic and bitmap; no single flipped bit or wrong byte"
+    )
+    bare = tmp_path / "bare"
+    bare.write_bytes(mumbling.encode(VECTORS[A]))
+    complaint = (
+        "only vectors in a frame with a checksum are corrected, not a Mumbling bitmap, as in manifests of Iceberg v4"
+    )
+    assert run("correct", bare, "-o", out).complaint == f"{bare}: {complaint}"
     assert not out.exists()

@@ -37,6 +37,7 @@ from dvcodec.io.frames import read_frame
 from dvcodec.io.target import file_key, merge_spellings, path_below
 from dvcodec.ops import convert as conversion
 from dvcodec.ops import correct as correction
+from dvcodec.ops.built_in import format_of
 from dvcodec.ops.convert import diff as diff_rows
 from dvcodec.ops.convert import merge_inputs
 from dvcodec.ops.read import ALLOWED, sniff_source
@@ -248,7 +249,8 @@ def correct(
         data = bytearray(source.read(0, source.size))
         for ref in vectors:
             if ref.kind not in ALLOWED:
-                raise UsageError(f"{source.name}: bare bitmaps have no checksum")
+                title = format_of(ref.kind.value).title
+                raise UsageError(f"{source.name}: only vectors in a frame with a checksum are corrected, not a {title}")
             found = correction.correct(
                 read_frame(source, ref.offset, ref.size, limits).view,
                 cardinality=ref.cardinality if cardinality is None else cardinality,

@@ -78,6 +78,17 @@ WRAPPERS: dict[Dialect, Wrapper] = {
 """How each is read and written."""
 
 
+def _check_dialect(dialect: object) -> None:
+    """Refuse what is not one of `DIALECTS`.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if dialect in ("ducklake", "tantivy"):
+        raise UsageError(f"{dialect} has functions of its own: see dvcodec.dialects.{dialect}")
+    check_choice(dialect, DIALECTS, "dialect")
+
+
 def decode(
     buf: BytesLike,
     dialect: Dialect,
@@ -105,7 +116,7 @@ def decode(
     >>> decode(bytes.fromhex("00 02 05000000 07000000"), "clickhouse32")
     RowSet([5, 7])
     """
-    check_choice(dialect, DIALECTS, "dialect")
+    _check_dialect(dialect)
     check_limits(limits)
     cursor = Cursor(buf, source=source, base=base)
     limits.check("max_vector_bytes", cursor.remaining, cursor)
@@ -132,7 +143,7 @@ def encode(rows: RowSet, dialect: Dialect) -> bytes:
     '01 05 00 00 00'
     """
     check_rows(rows)
-    check_choice(dialect, DIALECTS, "dialect")
+    _check_dialect(dialect)
     wrapper = WRAPPERS[dialect]
     if rows and (rows.max or 0) > wrapper.highest:
         raise UsageError(f"value {rows.max} does not fit a bitmap of the dialect {dialect} (at most {wrapper.highest})")

@@ -21,7 +21,7 @@ chance is at most 1 %.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
@@ -86,7 +86,7 @@ class Correction:
             the frame, for a bit to 0.2 % at a megabyte.
     """
 
-    data: bytes
+    data: bytes = field(repr=False)
     rows: RowSet
     changes: tuple[Change, ...]
     doubt: float = 0.0
@@ -159,7 +159,9 @@ def correct(
         return Correction(bytes(view), rows, ())
     if len(view) < FRAME_OVERHEAD or len(view) > limits.max_vector_bytes:
         raise error
+    tried = ""
     for doubt, group in _explanations(bytes(view)):
+        tried = "flipped bit or wrong byte" if tried else "flipped bit"
         found_valid = (_answer(view, changes, doubt, cardinality, limits) for changes in group)
         answers = [answer for answer in found_valid if answer is not None]
         if len(answers) == 1:
@@ -168,7 +170,12 @@ def correct(
             actual = "; or ".join(answer.describe(base) for answer in answers[:3])
             what = f"{error.what}, explained in {len(answers)} ways"
             raise ChecksumMismatch(what, source=source, offset=error.offset, actual=actual)
-    raise error
+    if not isinstance(error, ChecksumMismatch):
+        raise error
+    what = f"{error.what}; no single {tried} explains it"
+    raise ChecksumMismatch(
+        what, source=error.source, offset=error.offset, expected=error.expected, actual=error.actual
+    ) from None
 
 
 def _answer(
