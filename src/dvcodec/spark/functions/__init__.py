@@ -12,9 +12,10 @@ and Paimon store it. Arguments are columns or their names. A null gives a null. 
 with an error; `dv_verify` reports it instead.
 
 `dvcodec.spark.register` makes them callable from SQL under the same names, except those that take a format (there,
-`dv_encode` writes that of Iceberg). They are Arrow UDFs (before pyspark 4.1, pandas UDFs around the same functions), over
-classic sessions and Spark Connect; dvcodec must be installed where Python workers run. For whole tables, deleting rows is faster with `jobs.apply`, and building vectors with
-`jobs.build_vectors` and `jobs.merge`: there vectors and positions do not pass through a UDF row by row.
+`dv_encode` writes that of Iceberg). They are Arrow UDFs (before pyspark 4.1, pandas UDFs around the same functions),
+over classic sessions and Spark Connect; dvcodec must be installed where Python workers run. For whole tables, deleting
+rows is faster with `jobs.apply`, and building vectors with `jobs.build_vectors` and `jobs.merge`: there vectors and
+positions do not pass through a UDF row by row.
 """
 
 from __future__ import annotations
