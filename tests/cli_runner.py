@@ -32,6 +32,7 @@ COMMANDS = (
     "convert",
     "correct",
     "rewrite-paths",
+    "conformance",
     "demo",
     "spark-demo",
     "audit",

@@ -26,7 +26,7 @@ _MODULES = {
         "diff": "Show which rows a newer file deletes and restores. Exit code 1 if there is a difference.",
         "merge": "Merge vectors by data file into one new file.",
         "convert": "Convert a file. Vectors are verified, and copied if both formats store the same bytes.",
-        "correct": "Correct small damage in vectors, where checksums leave one answer, and write the file anew.",
+        "correct": "Correct small damage in vectors, where checksums leave one answer, and write the whole file anew.",
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
     },
     "conformance": {
