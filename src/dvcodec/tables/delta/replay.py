@@ -225,6 +225,9 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
     def __iter__(self) -> Iterator[FileKey]:
         return iter(self._known)
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
     def __len__(self) -> int:
         return len(self._known)
 
