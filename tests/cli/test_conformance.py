@@ -72,6 +72,8 @@ def test_verdicts(tmp_path: Path) -> None:
     found = {one["file"]: one["verdict"] for one in json.loads(done.out)}
     assert found["paimon32/run.bin"] == "skipped"
     assert found["paimon32/length-zero.bad"] == "refused"
+    done = run("conformance", "--corpus", str(CORPUS), "--format", "zap", "--json", decoder(tmp_path, "print(line)"))
+    assert {one["verdict"] for one in json.loads(done.out)} == {"wrong"}
 
 
 def test_a_decoder_without_answers_is_given_up(tmp_path: Path) -> None:

@@ -49,12 +49,10 @@ class Case:
     note: str = ""
 
     def verdict(self, answer: str) -> str:
-        """Return the verdict on an answer: ``ok COUNT CHECKSUM``, ``error ..`` or ``skip``."""
+        """Return the verdict on an answer: ``ok COUNT CHECKSUM``, ``error ..`` or ``skip``; any other is wrong."""
         word, *values = answer.split()
-        if word == "skip":
-            return "skipped"
         if word != "ok":
-            return "refused"
+            return {"skip": "skipped", "error": "refused"}.get(word, "wrong")
         if not self.valid:
             return "accepted"
         return "right" if self.count is None or values == [str(self.count), self.checksum] else "wrong"
