@@ -1,0 +1,154 @@
+"""A Delta table of 300,000 data files, by its metadata alone: `python bench/table_metadata.py [FILES] [--rounds 5]`.
+
+A third of the data files have a vector, 200 of them in each vector file. The log is a checkpoint, as Spark writes it,
+and five commits; there are no data files. Opening is compared with deltalake's list of files. Each delete asks for an
+id that statistics rule out everywhere, so that it searches all of the metadata and no data file. Each runs in a process
+of its own: processor time after its imports, and the peak of its memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dvcodec.delta import encode_z85
+from report import machine
+
+FILES, PER_CONTAINER, VERSION = 300_000, 200, 10
+SCHEMA = [("id", "long"), ("name", "string"), ("value", "double"), ("day", "string")]
+
+
+def struct(**fields: pa.DataType) -> pa.DataType:
+    return pa.struct(list(fields.items()))
+
+
+TEXT, NUMBER, TEXTS = pa.string(), pa.int64(), pa.list_(pa.string())
+MAP = pa.map_(TEXT, TEXT)
+PROTOCOL = struct(minReaderVersion=pa.int32(), minWriterVersion=pa.int32(), readerFeatures=TEXTS, writerFeatures=TEXTS)
+METADATA = struct(
+    id=TEXT,
+    format=struct(provider=TEXT, options=MAP),
+    schemaString=TEXT,
+    partitionColumns=TEXTS,
+    configuration=MAP,
+    createdTime=NUMBER,
+)
+VECTOR = struct(storageType=TEXT, pathOrInlineDv=TEXT, offset=pa.int32(), sizeInBytes=pa.int32(), cardinality=NUMBER)
+ADD = struct(
+    path=TEXT,
+    partitionValues=MAP,
+    size=NUMBER,
+    modificationTime=NUMBER,
+    dataChange=pa.bool_(),
+    stats=TEXT,
+    deletionVector=VECTOR,
+)
+PROGRAM = """
+import json, resource, sys, time
+what, folder = sys.argv[1:]
+if what == "deltalake":
+    from deltalake import DeltaTable
+    work = lambda: len(DeltaTable(folder).file_uris())
+else:
+    import duckdb, pyarrow as pa, pyarrow.compute as pc, pyarrow.dataset, pyarrow.json, pyarrow.parquet
+    from dvcodec.tables import open_table
+    asked = {
+        "expression": {"where": pc.field("id") == 10**15},
+        "sql": {"where": f"id = {10**15}"},
+        "keys": {"keys": pa.table({"id": [10**15]}), "on": ["id"]},
+    }
+    work = {
+        "open": lambda: len(open_table(folder).snapshot().data_files),
+        "look at all": lambda: sum(one.physical_rows for one in open_table(folder).snapshot().data_files),
+    }.get(what) or (lambda: open_table(folder).delete(dry_run=True, **asked[what]).skipped)
+start = time.process_time()
+found = work()
+print(json.dumps([time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found]))
+"""
+
+
+def added(number: int) -> dict[str, Any]:
+    """The action of a data file."""
+    day = f"2026-{number % 12 + 1:02}-{number % 28 + 1:02}"
+    least = {"id": number * 1000, "name": f"a{number}", "value": 0.5}
+    most = {"id": number * 1000 + 999, "name": f"z{number}", "value": 99.5}
+    stats = {"numRecords": 1000, "minValues": least, "maxValues": most, "nullCount": dict.fromkeys(least, 0)}
+    vector = None
+    if number % 3 == 0:
+        container, place = divmod(number // 3, PER_CONTAINER)
+        text = encode_z85(uuid.UUID(int=container + 1).bytes)
+        vector = {"storageType": "u", "pathOrInlineDv": text, "offset": 1 + 46 * place}
+        vector |= {"sizeInBytes": 38, "cardinality": 3}
+    return {
+        "path": f"day={day}/part-{number:05}-{uuid.UUID(int=number)}.c000.snappy.parquet",
+        "partitionValues": {"day": day},
+        "size": 20_000 + number,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": json.dumps(stats, separators=(",", ":")),
+        "deletionVector": vector,
+    }
+
+
+def make(folder: Path, files: int) -> None:
+    """Write the log."""
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in SCHEMA]
+    metadata = {
+        "id": str(uuid.UUID(int=0)),
+        "format": {"provider": "parquet", "options": []},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": ["day"],
+        "configuration": [("delta.enableDeletionVectors", "true")],
+        "createdTime": 1,
+    }
+    rows = [{**one, "partitionValues": list(one["partitionValues"].items())} for one in map(added, range(files))]
+    columns = {
+        "protocol": pa.array([protocol, None] + [None] * files, PROTOCOL),
+        "metaData": pa.array([None, metadata] + [None] * files, METADATA),
+        "add": pa.array([None, None, *rows], ADD),
+    }
+    pq.write_table(pa.table(columns), log / f"{VERSION:020}.checkpoint.parquet", row_group_size=100_000)
+    (log / "_last_checkpoint").write_text(json.dumps({"version": VERSION, "size": files + 2}))
+    for version in range(VERSION, VERSION + 6):
+        actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}]
+        actions += [{"add": added(files * 3 + version)}] if version > VERSION else []
+        (log / f"{version:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="?", type=int, default=FILES)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print(machine())
+    names = ("deltalake", "open", "look at all", "expression", "sql", "keys")
+    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), options.files)
+        for _ in range(options.rounds):
+            for name in names:
+                command = [sys.executable, "-c", PROGRAM, name, folder]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                found[name].append(json.loads(done.stdout))
+    for name, runs in found.items():
+        seconds = sorted(run[0] for run in runs)
+        spread = f"{seconds[0]:.2f} to {seconds[-1]:.2f}"
+        print(f"{name:12} {median(seconds):6.2f} s ({spread}), {max(run[1] for run in runs):4.0f} MB, {runs[0][2]:,}")
+
+
+if __name__ == "__main__":
+    main()
