@@ -55,6 +55,8 @@ def functions(folder: Path) -> Iterator[Door]:
     from test_misuse import New, of_bytes, of_files
 
     (folder / "files").mkdir()
+    (folder / "corpus").mkdir()
+    (folder / "corpus" / "manifest.json").write_text('{"version": 1, "cases": []}')
     for name, (function, given) in (of_bytes() | of_files(folder / "files")).items():
         values = {key: str(folder / name) if isinstance(value, New) else value for key, value in given.items()}
         yield name, partial(function, **values)
@@ -141,6 +143,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "zap terms": ("zap", "terms", zap, "f"),
         "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
         "correct": ("correct", puffin, "-o", folder / "corrected"),
+        "conformance": ("conformance", "--corpus", folder / "corpus", "cat"),
         "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
         "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
         "compact-deletes": ("compact-deletes", folder / "version 2", "--dry-run"),

@@ -318,6 +318,8 @@ def test_a_column_that_is_not_binary_is_refused_by_the_analyzer(spark: SparkSess
         with pytest.raises(AnalysisException, match='requires the "BINARY" type'):
             frame.select(column).schema  # noqa: B018  (over Connect, this asks the server)
     assert frame.select(dv_cardinality(F.lit(None).cast("binary"))).columns == ["dv_cardinality(CAST(NULL AS BINARY))"]
+    nested = dv_cardinality(dv_import(F.lit(b"").alias("data"), "roaring64"))
+    assert frame.select(nested).columns == ["dv_cardinality(dv_import(data))"]
     plan = spark.createDataFrame([], "dv binary").select(dv_cardinality("dv"))
     assert "bitmap_count" not in explained(plan), "the optimizer has removed it"
 

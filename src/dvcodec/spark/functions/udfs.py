@@ -145,7 +145,14 @@ def _call(function: _Function, name: str, *columns: Column | str) -> Column:
 
 def _shown(name: str, columns: list[Column]) -> str:
     """Return the name of a column that is a call, as Spark names it."""
-    return f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in columns)})"
+    return f"{name.partition(' ')[0]}({', '.join(map(_name_of, columns))})"
+
+
+def _name_of(column: Column) -> str:
+    """Return the name that a column was given, else its expression, in which AS may stand in parentheses."""
+    text = str(column)[len("Column<") + 1 : -2]
+    name = text.rpartition(" AS ")[2]
+    return name if name.count("(") == name.count(")") else text
 
 
 def column_of(value: Any, function: str) -> Column:
