@@ -151,7 +151,7 @@ def _shown(name: str, columns: list[Column]) -> str:
 def _name_of(column: Column) -> str:
     """Return the name that a column was given, else its expression, in which AS may stand in parentheses."""
     text = str(column)[len("Column<") + 1 : -2]
-    name = text.rpartition(" AS ")[2]
+    name = text.rpartition(" AS ")[2].strip("`")
     return name if name.count("(") == name.count(")") else text
 
 
