@@ -136,17 +136,28 @@ def operands(node: Node) -> list[Node]:
     return found
 
 
-def ranges_of(expression: pc.Expression | None) -> Mapping[str, Range]:
+def ranges_of(expression: pc.Expression | None, schema: pa.Schema) -> Mapping[str, Range]:
     """Return ranges of integer columns outside of which an expression is not true; none for one that is not known.
 
-    >>> import pyarrow.compute as pc
-    >>> ranges_of((pc.field("a") >= 3) & pc.field("b").is_valid() & ((pc.field("a") == 9) | (pc.field("a") < 5)))
+    Args:
+        expression: of the columns of `schema`.
+        schema: numbers, text and booleans alone: of some other types, older pyarrows end the process at a literal.
+
+    >>> import pyarrow as pa, pyarrow.compute as pc
+    >>> a, b = pc.field("a"), pc.field("b")
+    >>> where = (a >= 3) & b.is_valid() & ((a == 9) | (a < 5))
+    >>> ranges_of(where, pa.schema([("a", pa.int64()), ("b", pa.string())]))
     {'a': Range(low=3, high=9)}
     """
+    if expression is None or not all(any(getattr(types, is_one)(kind) for is_one in _PICKLED) for kind in schema.types):
+        return {}
     try:
-        return {} if expression is None else _ranges(parse(expression))
+        return _ranges(parse(expression))
     except UsageError:  # of a later pyarrow
         return {}
+
+
+_PICKLED = ("is_integer", "is_boolean", "is_string", "is_float32", "is_float64")
 
 
 def _ranges(node: Node) -> Mapping[str, Range]:

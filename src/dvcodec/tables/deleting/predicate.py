@@ -175,7 +175,7 @@ class _ExpressionCondition(Condition):
         self._expression = expression
         known = weaker(tree, schema)
         self._bounds = None if known is None else FilterBounds(known, schema)
-        self.ranges = ranges_of(known)
+        self.ranges = ranges_of(known, schema)
 
     def _error(self, why: str) -> UsageError:
         advice = next((f"; {what}" for part, what in _ADVICE.items() if part in why), "")

@@ -267,7 +267,7 @@ class SqlCondition(Condition):
         literals = Literals(self._engine, self._kinds, schema)
         self._weaker = None if any(nodes(tree, "COLLATE")) else weaker(tree, literals)
         self._bounds = None if self._weaker is None else FilterBounds(self._weaker, schema)
-        self.ranges = ranges_of(self._weaker)
+        self.ranges = ranges_of(self._weaker, schema)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether a row with values in these bounds can match; see `Condition.may_match`."""
