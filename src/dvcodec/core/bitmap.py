@@ -19,6 +19,7 @@ from pyroaring import FrozenBitMap
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import too_little_memory
+from dvcodec.core.ragged import gather
 
 ARRAY_MAX = 4096
 """Largest cardinality of an array container (values)."""
@@ -149,12 +150,19 @@ class BitmapView:
 
     def runs(self) -> Runs:
         """Return the runs of all run containers, in order."""
+        chosen, counts, pairs = self._run_pairs()
+        return Runs(pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64) + 1, np.repeat(chosen, counts))
+
+    def _run_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
+        """Return the run containers, how many runs each has, and all runs as stored: first value, length - 1."""
         chosen = np.flatnonzero(self.kinds == ContainerKind.RUN)
-        words, first = self.words, self.word_starts[chosen]
-        counts = words[first].astype(np.int64)
-        before = np.cumsum(counts) - counts
-        index = np.repeat(first + 1 - 2 * before, counts) + 2 * np.arange(int(counts.sum()), dtype=np.int64)
-        return Runs(words[index].astype(np.int64), words[index + 1].astype(np.int64) + 1, np.repeat(chosen, counts))
+        counts = (self.sizes[chosen] - 2) >> 2
+        words, firsts = self.words, self.word_starts[chosen]
+        if len(chosen) < len(self.kinds):
+            return chosen, counts, gather(words, firsts + 1, 2 * counts).reshape(-1, 2)
+        kept = np.ones(len(words), np.bool_)  # nothing but runs and their counts: a third of the time of `gather`
+        kept[firsts] = False
+        return chosen, counts, words[kept].reshape(-1, 2)
 
     def check(self) -> None:
         """Check what `roaring.walk` does not: array order and bitset population.
@@ -231,27 +239,28 @@ class BitmapView:
             NotCanonical: a container without runs, a run past 65535, runs that overlap, touch or descend, or lengths
                 whose sum is not the cardinality in the header.
         """
-        chosen = np.flatnonzero(self.kinds == ContainerKind.RUN)
+        chosen, counts, pairs = self._run_pairs()
         if not len(chosen):
             return
-        starts, lengths, owner = self.runs()
-        counts = (self.sizes[chosen] - 2) >> 2
         if (i := first_true(counts == 0)) is not None:
             raise self._fail(chosen[i], "no run", expected="at least 1 run", actual=0)
+        starts, lengths = pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32) + 1
         ends = starts + lengths
         first = np.cumsum(counts) - counts
 
         def fail(run: int, problem: str, expected: str, actual: int) -> NotCanonical:
-            container = int(owner[run])
-            nth = run - int(first[np.searchsorted(chosen, container)])
-            offset = int(self.starts[container]) + 2 + 4 * nth
+            nth = int(np.searchsorted(first, run, side="right")) - 1
+            container = int(chosen[nth])
+            offset = int(self.starts[container]) + 2 + 4 * (run - int(first[nth]))
             return self._fail(container, problem, offset, expected=expected, actual=actual)
 
         if (i := first_true(ends > 1 << 16)) is not None:
             raise fail(i, "run ends past 65535", "a last value of at most 65535", ends[i] - 1)
-        if (i := first_true((owner[1:] == owner[:-1]) & (starts[1:] <= ends[:-1]))) is not None:
+        descends = starts[1:] <= ends[:-1]
+        descends[first[1:] - 1] = False  # between containers
+        if (i := first_true(descends)) is not None:
             raise fail(i + 1, "runs unsorted, overlapping or unmerged", f"a start above {ends[i]}", starts[i + 1])
-        sums = np.add.reduceat(lengths, first)
+        sums = np.add.reduceat(lengths, first, dtype=np.int64)
         self._check_cards(chosen, sums, "run lengths do not add up to the cardinality in the header")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
+from dvcodec import zap
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
@@ -23,7 +24,6 @@ from dvcodec.io.target import named_as
 from dvcodec.ops.built_in import format_of
 from dvcodec.ops.correct import Correction, correct
 from dvcodec.ops.read import ALLOWED, ahead, read_vector, sniff_source, survey_vectors
-from dvcodec.zap.verify import verify_segment
 
 Stated: TypeAlias = "list[tuple[str, int | None]]"
 """Stated cardinalities: (source of the number, rows)."""
@@ -101,7 +101,7 @@ def verify_source(
             found = _verify_vector(source, subject, ref, stated, row_count, limits, base)
         checks += [found.get(name, Check.not_applicable(name, subject, ref.offset)) for name in VECTOR_CHECKS]
     if container.kind is ContainerKind.ZAP:
-        report = verify_segment(source, limits=limits)
+        report = zap.verify_segment(source, limits=limits)
         asked = {"cardinality": cardinality, "rows": row_count}
         checks += report.checks
         checks += [Check.not_applicable(name, "file") for name, value in asked.items() if value is not None]
