@@ -186,7 +186,7 @@ vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## regenerate tes
 	$(BIN)/python tests/vectors/regenerate.py
 
 bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with every peer; writes bench/results and docs/performance.md
-	$(BIN)/python bench/run.py --save bench/results --page docs/performance.md
+	$(BIN)/python bench/run.py --save bench/results/runs.json
 	$(BIN)/python bench/table_audit.py
 
 bench-short: $(VENV)/.dev ## fails if slower, relative to pyroaring and pyarrow, than the committed baseline

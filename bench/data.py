@@ -59,4 +59,34 @@ def e(count: int = 100 * MILLION) -> Positions:
     return Positions("e", f"{count // MILLION} M of {5 * count // MILLION} M rows", np.concatenate(parts), rows)
 
 
+def d() -> Positions:
+    """3 % of the customers of a file sorted by customer, 28 rows each on average, as privacy deletes are."""
+    chance = np.random.default_rng(1)
+    rows = 5 * MILLION
+    sizes = chance.geometric(1 / 28, rows // 25)
+    starts = np.cumsum(sizes) - sizes
+    chosen = (chance.random(len(sizes)) < 0.03) & (starts + sizes <= rows)
+    found = np.concatenate([np.arange(a, a + n) for a, n in zip(starts[chosen], sizes[chosen], strict=True)])
+    return Positions("d", "3 % of the customers of 5 M rows", found, rows)
+
+
+def few() -> Positions:
+    """1,000 random rows of 5 M."""
+    found = np.sort(np.random.default_rng(1).permutation(5 * MILLION)[:1000])
+    return Positions("1,000 rows", "1,000 random of 5 M rows", found, 5 * MILLION)
+
+
+def run() -> Positions:
+    """One run of 150,000 rows of 5 M: a day or a batch that was loaded twice."""
+    return Positions("one run", "150,000 rows in a run, of 5 M rows", np.arange(MILLION, 1_150_000), 5 * MILLION)
+
+
+def everything() -> Positions:
+    """All of 5 M rows."""
+    return Positions("everything", "5 M of 5 M rows", np.arange(5 * MILLION), 5 * MILLION)
+
+
 THREE: tuple[Callable[[], Positions], ...] = (a, b, c)
+"""Large invented sets: one for each kind of container."""
+REALISTIC: tuple[Callable[[], Positions], ...] = (d, few, run, everything)
+"""Sets as deletes leave them."""

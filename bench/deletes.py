@@ -30,7 +30,8 @@ from typing import Any
 
 from deletes_work import CUSTOMERS, KEYS, PREDICATE_CUSTOMERS, SPARK_CUSTOMERS, make_iceberg, orders
 from harness import Comparison, Figure, Peer, measure
-from report import line, machine
+from report import line
+from runs import add, load
 
 MILLION = 1_000_000
 INTEROP = Path(__file__).parents[1] / "interop"
@@ -279,10 +280,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="rows of the tables")
     parser.add_argument("--files", type=int, help="data files of the tables")
-    parser.add_argument("--save", type=Path, help="write the figures as JSON")
+    parser.add_argument("--save", type=Path, help="add the run to this file")
     given = parser.parse_args()
     figures: list[Figure] = []
-    runs: list[dict[str, Any]] = []
+    busy = load()
     for name in given.names or ROWS:
         row, rows, files = ROWS[name]
         with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
@@ -291,21 +292,13 @@ def main() -> None:
                     figures.append(figure)
                     print(line(figure), flush=True)
                 for one in contenders:
-                    runs.append(said(one))
+                    seconds = one.seconds[1:]  # the first warms up
                     print(
-                        "    {name:28} min {min:8.3f} s  median {median:8.3f} s  peak {peak_mb:7.0f} MB".format(
-                            **runs[-1]
-                        )
+                        f"    {one.name:28} min {min(seconds):8.3f} s  median {median(seconds):8.3f} s  "
+                        f"peak {one.peak_mb:7.0f} MB"
                     )
     if given.save:
-        found = {"machine": machine(), "figures": [figure.to_json() for figure in figures], "runs": runs}
-        given.save.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def said(one: Contender) -> dict[str, Any]:
-    """The runs of a contender except the first, which warms up."""
-    seconds = one.seconds[1:]
-    return {"name": one.name, "min": min(seconds), "median": median(seconds), "peak_mb": one.peak_mb}
+        add(given.save, figures, busy)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,23 @@ class Figure:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A line of the table over all runs.
+
+    Attributes:
+        figure: the line, with the medians of the costs and of the ratio.
+        lowest: the lowest ratio of a run; None without a peer.
+        highest: the highest.
+        runs: number of runs that have the line.
+    """
+
+    figure: Figure
+    lowest: float | None
+    highest: float | None
+    runs: int
+
+
 def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
     """Run dvcodec and the peers in turn, and compare each peer with dvcodec's time in the same round."""
     tasks = {"": comparison.ours} | {peer.name: peer.run for peer in comparison.peers}

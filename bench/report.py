@@ -9,7 +9,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from harness import Cost, Figure
+from harness import Cost, Figure, Summary
 
 _PACKAGES = ("dvcodec", "numpy", "pyroaring", "pyarrow", "pyiceberg", "deltalake", "pylance", "isal")
 _LEFT, _WIDTH, _LINE = 420, 420, 22
@@ -45,8 +45,10 @@ def line(figure: Figure) -> str:
 
 
 def amount(cost: float, kind: Cost) -> str:
-    """Return the cost of a run, in milliseconds or megabytes."""
-    return f"{1000 * cost:.2f} ms" if kind == "seconds" else f"{cost / 1e6:.1f} MB"
+    """Return the cost of a run, in seconds, milliseconds or megabytes."""
+    if kind == "bytes":
+        return f"{cost / 1e6:.1f} MB"
+    return f"{cost:.2f} s" if cost >= 1 else f"{1000 * cost:.2f} ms"
 
 
 def rate(figure: Figure) -> str:
@@ -72,17 +74,17 @@ def _said(figure: Figure) -> str:
     return f"{figure.ratio:.2f} x {figure.peer}{asked}{mark}"
 
 
-def table(figures: Sequence[Figure]) -> str:
+def table(found: Sequence[Summary]) -> str:
     """Return a Markdown table, followed by the reasons for missed targets."""
     lines = [
-        "| | data | dvcodec | speed | peer | peer's | ratio | asked |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | data | dvcodec | speed | peer | peer's | ratio | runs | asked |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     before = ""
-    for figure in figures:
+    for one in found:
+        figure = one.figure
         named = figure.row if figure.row != before else ""
         before = figure.row
-        ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
         cells = [
             named,
             figure.data,
@@ -90,12 +92,13 @@ def table(figures: Sequence[Figure]) -> str:
             rate(figure),
             figure.peer or "",
             "" if figure.theirs is None else amount(figure.theirs, figure.cost),
-            f"**{ratio}**" if figure.is_met is False else ratio,
+            _ratio(one),
+            str(one.runs),
             "" if figure.asked is None else f"{figure.asked:.2g}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     missed: dict[str, list[str]] = {}
-    for figure in figures:
+    for figure in (one.figure for one in found):
         if figure.is_met is False:
             missed.setdefault(figure.why_missed, []).append(f"{figure.row} ({figure.data})")
     if missed:
@@ -103,6 +106,15 @@ def table(figures: Sequence[Figure]) -> str:
     for why, names in missed.items():
         lines.append(f"- {'; '.join(dict.fromkeys(names))}: {why or 'no reason is known'}")
     return "\n".join(lines) + "\n"
+
+
+def _ratio(one: Summary) -> str:
+    """The median ratio, bold if the target is missed, and the lowest and highest of all runs."""
+    ratio = one.figure.ratio
+    if ratio is None:
+        return ""
+    shown = f"**{ratio:.2f}**" if one.figure.is_met is False else f"{ratio:.2f}"
+    return shown if one.runs == 1 else f"{shown} ({one.lowest:.2f} to {one.highest:.2f})"
 
 
 def chart(figures: Sequence[Figure]) -> str:

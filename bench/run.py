@@ -1,6 +1,6 @@
-"""dvcodec compared with its peers: every line of the table of targets, measured in one run. `make bench`.
+"""dvcodec compared with its peers on the same bytes. `make bench`; whole tables: `make bench-tables`.
 
-    python bench/run.py [ROW ...] [--rounds 7] [--short] [--save FOLDER] [--page PAGE] [--against BASELINE]
+    python bench/run.py [ROW ...] [--rounds 7] [--short] [--save RUNS] [--against BASELINE]
 
 Rows are the modules of bench/rows. Peers in other processes (Java, Go, pypaimon) are measured if `make interop` has
 built them; otherwise they are left out, by name. `--short` measures only against pyroaring and pyarrow in this process.
@@ -23,7 +23,8 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))  # which can make s
 
 import rows
 from harness import Comparison, Figure, fallen, measure_against
-from report import chart, line, machine, table
+from report import line
+from runs import add, load
 
 ROWS = tuple(module.name for module in pkgutil.iter_modules(rows.__path__))
 
@@ -33,14 +34,14 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", default=[], help=f"of {', '.join(ROWS)}; all by custom")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--short", action="store_true", help="only peers that guard, with smaller data")
-    parser.add_argument("--save", type=Path, help="write figures.json and chart.svg into this folder")
-    parser.add_argument("--page", type=Path, help="put the table into this page, between its comments")
+    parser.add_argument("--save", type=Path, help="add the run to this file")
     parser.add_argument("--against", type=Path, help="fail where a guarded ratio fell by more than 40 %")
     parser.add_argument("--baseline", type=Path, help="write the guarded ratios into this file, where lower ones stay")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     baseline = json.loads(given.against.read_text()) if given.against else {}
     figures: list[Figure] = []
+    busy = load()
     for name in given.rows or ROWS:
         with ExitStack() as stack:
             for comparison in importlib.import_module(f"rows.{name}").comparisons(stack, short=given.short):
@@ -49,9 +50,7 @@ def main() -> int:
                     figures.append(figure)
                     print(line(figure), flush=True)
     if given.save:
-        save(given.save, figures)
-    if given.page:
-        given.page.write_text(filled(given.page.read_text(), table(figures)))
+        add(given.save, figures, busy)
     if given.baseline:
         # A busy machine slows the two differently: the lower ratio of an idle and a busy machine guards on both.
         before = json.loads(given.baseline.read_text()) if given.baseline.exists() else {}
@@ -68,23 +67,6 @@ def main() -> int:
 def guarded(comparison: Comparison) -> Comparison:
     """Keep only the peers that guard; rows without one yield no comparison in a short run."""
     return replace(comparison, peers=tuple(peer for peer in comparison.peers if peer.guards), per_second=None)
-
-
-def save(folder: Path, figures: list[Figure]) -> None:
-    """Write the figures as JSON and as a picture."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found = {"machine": machine(), "figures": [figure.to_json() for figure in figures]}
-    (folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
-    (folder / "chart.svg").write_text(chart(figures))
-
-
-def filled(page: str, text: str) -> str:
-    """Replace the text between the comments ``<!-- table -->`` and ``<!-- /table -->``."""
-    head, begin, rest = page.partition("<!-- table -->\n")
-    _, end, tail = rest.partition("<!-- /table -->")
-    if not (begin and end):
-        raise SystemExit("the page has no place for a table: <!-- table --> and <!-- /table -->")
-    return f"{head}{begin}{text}{end}{tail}"
 
 
 if __name__ == "__main__":

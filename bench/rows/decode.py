@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyiceberg.table.deletion_vector import DeletionVector
 from pyroaring import BitMap
 
-from data import THREE, Positions
+from data import REALISTIC, THREE, Positions
 from dvcodec import RowSet, iceberg
 from harness import Comparison, Peer, timed
 from peers import PeerProcess, java
@@ -28,24 +28,31 @@ from samples.delta_log import OLD, SCHEMA, commit, descriptor
 HEAD, TAIL = 20, 4
 """Bytes around the 32-bit bitmap of a blob whose positions are all below 2**32."""
 FRAME_HEAD = 8
-WHY = (
-    "Two thirds of the time of b and c is their output: the system clears 64 and 80 MB of fresh memory, and they are "
-    "written once. Expanding bitmaps takes the rest, in pieces that stay in the processor's cache. Half of a's time is "
-    "pyroaring's: it builds 1526 array containers, each in its own allocation."
-)
+INVENTED = ("a", "b", "c")
+WHY = {
+    "d": "Half of the time is expanding, as pyroaring does it. The other half is the checks of CRC, framing, structure "
+    "and runs: some 60 calls of NumPy and Python, which cost 0.05 ms for a vector of any size.",
+    **dict.fromkeys(
+        INVENTED,
+        "Two thirds of the time of b and c is their output: the system clears 64 and 80 MB of fresh memory, and they "
+        "are written once. Expanding bitmaps takes the rest, in pieces that stay in the processor's cache. Half of a's "
+        "time is pyroaring's: it builds 1526 array containers, each in its own allocation.",
+    ),
+}
+"""Why a target may be missed, by data set."""
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
-    """The three data sets."""
+    """Sets as deletes leave them, and the three invented ones."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     there = None if short else java(stack)
-    for make in THREE:
+    for make in THREE if short else (*REALISTIC, *THREE):
         found = make()
         rows = RowSet(found.positions)
         blob = iceberg.encode(rows)
         yield to_positions(found, blob, there, folder)
         yield keep_mask(found, blob, folder)
-        if not short and found.name != "a":
+        if found.name in "bc" and not short:
             yield Comparison(
                 "packed keep mask, rows a second",
                 found.name,
@@ -73,16 +80,22 @@ def to_positions(found: Positions, blob: bytes, there: PeerProcess | None, folde
     assert np.array_equal(iceberg.decode(blob).to_numpy(), found.positions)
     assert np.array_equal(pyroaring(), found.positions)
     peers = [
-        Peer("pyiceberg's to_vector", timed(pyiceberg), at_least=80.0),
-        Peer("pyroaring, 32 bits, unchecked", timed(pyroaring), guards=True),
+        Peer("pyiceberg's to_vector", timed(pyiceberg), at_least=80.0 if found.name in INVENTED else None),
+        Peer("pyroaring, 32 bits, unchecked", timed(pyroaring), 0.8 if found.name == "d" else None, guards=True),
     ]
     if there is not None:
         file = folder / f"{found.name}.blob"
         file.write_bytes(blob)
         task = there.task("decode", path=str(file), count=len(found.positions))
-        peers.insert(0, Peer("Iceberg's Java, to a long[]", task, at_least=1.0))
+        peers.insert(0, Peer("Iceberg's Java, to a long[]", task, at_least=1.0 if found.name in WHY else None))
     return Comparison(
-        "decode to positions", found.name, len(found.positions), "positions", timed(ours), tuple(peers), why_missed=WHY
+        "decode to positions",
+        found.name,
+        len(found.positions),
+        "positions",
+        timed(ours),
+        tuple(peers),
+        why_missed=WHY.get(found.name, ""),
     )
 
 
@@ -94,10 +107,10 @@ def mask(blob: bytes, rows: int) -> NDArray[np.uint8]:
 def keep_mask(found: Positions, blob: bytes, folder: Path) -> Comparison:
     """Decode to the remaining rows, one bit per row; deltalake returns one boolean per row."""
     table = DeltaTable(str(delta_table(folder / f"{found.name}-table", found)))
-    theirs = pa.table(table.deletion_vectors()).column("selection_vector").combine_chunks().values
+    selected = pa.table(table.deletion_vectors()).column("selection_vector").combine_chunks().values
     packed = mask(blob, found.rows)
     bits = np.unpackbits(packed, count=found.rows, bitorder="little").view(np.bool_)
-    known = theirs.to_numpy(zero_copy_only=False)
+    known = selected.to_numpy(zero_copy_only=False)
     assert np.array_equal(bits[: len(known)], known)
     assert bits[len(known) :].all()
     keep = np.ones(found.rows, np.bool_)
@@ -106,8 +119,11 @@ def keep_mask(found: Positions, blob: bytes, folder: Path) -> Comparison:
         keep[found.positions] = False
         return pa.array(keep)
 
+    def theirs() -> object:
+        return table.deletion_vectors().read_all()
+
     peers = (
-        Peer("deltalake's deletion_vectors()", timed(lambda: table.deletion_vectors().read_all()), at_least=50.0),
+        Peer("deltalake's deletion_vectors()", timed(theirs), at_least=50.0 if found.name in INVENTED else None),
         Peer("NumPy and pyarrow, from positions", timed(numpy), guards=True),
     )
     work = timed(lambda: mask(blob, found.rows))

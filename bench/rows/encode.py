@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from data import THREE
+from data import REALISTIC, THREE
 from dvcodec import RowSet, iceberg
 from harness import Comparison, Peer, timed
 from peers import java
@@ -26,10 +26,10 @@ HEAD, TAIL = 20, 4
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
-    """The three data sets, sorted and in random order."""
+    """The same sets as for decoding, sorted and in random order."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     there = None if short else java(stack)
-    for make in THREE:
+    for make in THREE if short else (*REALISTIC, *THREE):
         found = make()
         ordered = found.positions
         mixed = np.random.default_rng(2).permutation(ordered)

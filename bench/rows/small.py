@@ -1,8 +1,8 @@
 """Many small vectors in one Puffin file: opened, every vector checked and decoded, compared with pyiceberg's parse.
 
 pyiceberg builds every bitmap and checks nothing. dvcodec checks everything (footer, lengths, CRCs, structure, values,
-cardinalities), and builds a vector's bitmap from its checked bytes when the vector is first used; the second line is
-the same with every vector used.
+cardinalities), and builds a vector's bitmap from its checked bytes when the vector is first used; further lines are the
+same with every vector used, and with every vector expanded to positions.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
     def used() -> int:
         return sum(map(len, iceberg.read_deletion_vectors(data).values()))
 
+    def expanded() -> int:
+        return sum(len(rows.to_numpy()) for rows in iceberg.read_deletion_vectors(data).values())
+
+    def pyiceberg_expanded() -> int:
+        return sum(len(one.to_vector()) for one in parse())
+
     ours = iceberg.read_deletion_vectors(data)
     assert [list(one.to_vector().to_numpy()) for one in parse()[:100]] == [
         ours[one.referenced_data_file].to_numpy().tolist() for one in parse()[:100]
@@ -65,3 +71,5 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
     yield Comparison(row, about, vectors, "vectors", work, per_second=150_000.0, why_missed=why)
     yield Comparison(row, about, vectors, "vectors", work, (peer,), why_missed=why)
     yield Comparison(f"{row}, use each", about, vectors, "vectors", timed(used), (replace(peer, at_least=None),))
+    to_vector = Peer("pyiceberg's to_vector, unchecked", timed(pyiceberg_expanded), at_least=2.0)
+    yield Comparison(f"{row}, expand each", about, vectors, "vectors", timed(expanded), (to_vector,))
