@@ -268,6 +268,15 @@ def test_rules_of_puffin_metadata(tmp_path: Path) -> None:
     assert names == {"blob-ids", "blob-properties", "one-vector-per-file", "cardinality"}
 
 
+def test_failed_shows_files_with_findings_alone(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 46, to=tmp_path / "bad")
+    result = run("verify", "--failed", puffin, bad)
+    assert result.code == 1
+    assert str(puffin) not in result.out
+    assert result.out.splitlines()[-1] == "2 files, 1 with findings"
+    assert [report["source"] for report in run("verify", "--failed", "--json", puffin, bad).json] == [str(bad)]
+
+
 def test_unreadable_outweighs_findings(puffin: Path, tmp_path: Path) -> None:
     bad = flipped(puffin, 46, to=tmp_path / "bad")
     result = run("verify", tmp_path / "missing", bad, puffin)

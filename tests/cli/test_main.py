@@ -104,6 +104,30 @@ def test_help_imports_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@each(
+    ("words", "found"),
+    [
+        pytest.param("dvcodec aud", "audit", id="a command"),
+        pytest.param("dvcodec verify --fai", "--failed", id="an option of a command"),
+        pytest.param("dvcodec zap post", "postings", id="a command of a group"),
+    ],
+)
+def test_the_shell_completes(words: str, found: str) -> None:
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_DVCODEC_COMPLETE": "complete_bash"}
+    result = spawn(env=asked)
+    assert (result.code, result.out.split(), result.err) == (0, [found], "")
+
+
+def test_quiet_leaves_the_exit_code_and_errors(puffin: Path, tmp_path: Path) -> None:
+    bad = flipped(puffin, 46, to=tmp_path / "bad")
+    assert run("verify", bad).out
+    for arguments in (["verify", bad], ["verify", "--json", bad]):
+        result = run(*arguments, "--quiet")
+        assert (result.code, result.raw, result.err) == (1, b"", "")
+    assert run("verify", "-q", tmp_path / "missing").complaint == f"{tmp_path / 'missing'}: No such file or directory"
+    assert run("verify", puffin).out, "of this command alone"
+
+
 def test_installed_program(puffin: Path) -> None:
     program = Path(sys.executable).with_name("dvcodec")
     if not program.exists():

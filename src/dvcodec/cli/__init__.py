@@ -92,6 +92,11 @@ def _silence() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _completed() -> list[str]:
+    """Return the words that a shell asks typer to complete, without the program; [] if it asks for nothing."""
+    return (os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")).split()[1:]
+
+
 def _run(arguments: list[str]) -> int:
     try:
         import rich  # noqa: F401
@@ -100,7 +105,8 @@ def _run(arguments: list[str]) -> int:
         from dvcodec.cli.app import build
         from dvcodec.cli.common import complain, speak_any_encoding
 
-        app = build(next((given for given in arguments if not given.startswith("-")), ""))
+        words = arguments or _completed()
+        app = build(next((given for given in words if not given.startswith("-")), ""))
     except ImportError as err:
         if (err.name or "").partition(".")[0] not in ("typer", "rich"):
             raise

@@ -13,6 +13,20 @@ from dvcodec.cli.common import complain, with_storage
 from dvcodec.core.errors import DvcodecError
 
 _MODULES = {
+    "tables.show": {
+        "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",
+        "table": "Show how many rows of a table are deleted, in which data files and where, and which to rewrite.",
+        "log": "Show what each snapshot of a table deleted and restored, oldest first.",
+        "report": "Audit a table and write the results as one self-contained HTML page.",
+        "export-live": "Write the live rows of a table, or of one data file, to one Parquet file.",
+    },
+    "tables.delete": {
+        "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
+        "delete": "Delete rows of a table: write deletion vectors and commit them.",
+        "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
+        "compact-deletes": "Merge the files of position deletes of an Iceberg table of version 2, and commit.",
+        "upgrade-deletes": "Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.",
+    },
     "inspect": {
         "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields; "
         "a manifest.",
@@ -29,8 +43,8 @@ _MODULES = {
         "correct": "Correct small damage in vectors, where checksums leave one answer, and write the whole file anew.",
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
     },
-    "conformance": {
-        "conformance": "Run a decoder over valid and corrupt files; show what it reads wrongly, refuses or accepts.",
+    "zap.shared": {
+        "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },
     "demo": {
         "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report.",
@@ -38,27 +52,21 @@ _MODULES = {
     "spark_demo": {
         "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors.",
     },
-    "tables.show": {
-        "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",
-        "table": "Show how many rows of a table are deleted, in which data files and where, and which to rewrite.",
-        "log": "Show what each snapshot of a table deleted and restored, oldest first.",
-        "report": "Audit a table and write the results as one self-contained HTML page.",
-        "export-live": "Write the live rows of a table, or of one data file, to one Parquet file.",
-    },
-    "tables.delete": {
-        "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
-        "delete": "Delete rows of a table: write deletion vectors and commit them.",
-        "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
-        "compact-deletes": "Merge the files of position deletes of an Iceberg table of version 2, and commit.",
-        "upgrade-deletes": "Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.",
-    },
-    "zap.shared": {
-        "zap": "Show and merge search segments of bleve (zap 11 to 17).",
+    "conformance": {
+        "conformance": "Run a decoder over valid and corrupt files; show what it reads wrongly, refuses or accepts.",
     },
 }
 """Module -> its commands, each with its line on the help page: the first paragraph of its docstring."""
 COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name, line in found.items()}
 """Name of a command -> its module and its line of help."""
+_PANELS = {
+    "Tables": ("tables.show", "tables.delete"),
+    "Files of vectors": ("inspect", "rewrite"),
+    "Search segments": ("zap.shared",),
+    "Learn and check": ("demo", "spark_demo", "conformance"),
+}
+_PANEL_OF = {module: panel for panel, modules in _PANELS.items() for module in modules}
+"""Module -> the panel of its commands on the help page."""
 
 
 class _Group(TyperGroup):
@@ -103,25 +111,26 @@ def build(only: str | None = None) -> typer.Typer:
     app = typer.Typer(
         name="dvcodec",
         cls=_Group,
-        help="Inspect, verify, convert and merge deletion vectors of Iceberg, Delta Lake, Paimon and Lance.",
+        help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: delete rows of a table, audit and repair it; "
+        "inspect, verify and convert files of vectors, and search segments.",
         epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_root)
     for name, (module, line) in COMMANDS.items():
+        panel = _PANEL_OF[module]
         if only not in (None, name):
-            app.command(name, help=line)(_not_imported)
+            app.command(name, help=line, rich_help_panel=panel)(_not_imported)
             continue
         command = getattr(import_module(f"dvcodec.cli.{module}"), name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             for inner in command.registered_commands:
                 inner.callback = with_storage(inner.callback) if inner.callback else None
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            app.command(name, cls=_ListsFormats)(with_storage(command))
+            app.command(name, cls=_ListsFormats, rich_help_panel=panel)(with_storage(command))
     return app
 
 

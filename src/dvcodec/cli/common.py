@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 import inspect
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,8 +44,22 @@ Verbose = Annotated[
         show_default=False,
     ),
 ]
-_ADDED = {"storage_option": (StorageOption, None), "verbose": (Verbose, 0), "limit": (LimitOption, None)}
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors: the exit code says what was found.")
+]
+_ADDED = {
+    "storage_option": (StorageOption, None),
+    "verbose": (Verbose, 0),
+    "quiet": (Quiet, False),
+    "limit": (LimitOption, None),
+}
+_IS_QUIET: ContextVar[bool] = ContextVar("whether the command prints nothing", default=False)
 _STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", default=None)
+
+
+def is_quiet() -> bool:
+    """Return whether the running command prints nothing but errors."""
+    return _IS_QUIET.get()
 
 
 def storage() -> Storage:
@@ -80,7 +96,7 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
         if rows is not None:
             arguments["limit"] = _rows([text for text in texts if "=" not in text], rows.default)
             texts = [text for text in texts if "=" in text]
-        with _logged(arguments.pop("verbose")):
+        with _silenced(arguments.pop("quiet")), _logged(arguments.pop("verbose")):
             _STORAGE.set(_new(given, texts))
             try:
                 return command(**arguments)
@@ -126,6 +142,20 @@ def _parse(given: list[str]) -> dict[str, str]:
             raise UsageError(f"--storage-option {shown}: expected KEY=VALUE, as in aws_region=eu-central-1")
         options[key] = value
     return options
+
+
+@contextmanager
+def _silenced(quiet: bool) -> Iterator[None]:
+    """Discard what is printed on standard output."""
+    if not quiet:
+        yield
+        return
+    before = _IS_QUIET.set(True)
+    try:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+            yield
+    finally:
+        _IS_QUIET.reset(before)
 
 
 @contextmanager

@@ -297,6 +297,7 @@ def verify(
     ] = None,
     data_file: DataFile = None,
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Show only files with findings.")] = False,
     as_json: Json = False,
 ) -> None:
     """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment; a manifest.
@@ -308,7 +309,7 @@ def verify(
 
     def add(report: Report, superseded: dict[str, int | None]) -> None:
         results.append((report, superseded))
-        if not as_json:
+        if not as_json and not (failed and report.ok):
             _print_report(report, every)
 
     tour = Tour(targets, "verifying", silent=as_json)
@@ -329,7 +330,8 @@ def verify(
             add(report, {})
     bad = sum(not report.ok for report, _ in results)
     if as_json:
-        print_json([report.to_dict() | superseded for report, superseded in results])
+        shown = [(report, superseded) for report, superseded in results if not (failed and report.ok)]
+        print_json([report.to_dict() | superseded for report, superseded in shown])
     elif results:
         print(f"{counted(len(results), 'file')}, {bad or 'none'} with findings")
     tour.finish(1 if bad else 0)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dvcodec.cli.common import BARS, NONE_HERE
+from dvcodec.cli.common import BARS, NONE_HERE, is_quiet
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, plain
 
@@ -230,7 +230,7 @@ def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
 @contextmanager
 def counter(what: str, *, silent: bool = True, show: bool = True) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar as `track` does; call the yielded function with the steps done and the total."""
-    if not show or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
+    if is_quiet() or not show or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
         yield lambda _done, _total: None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
