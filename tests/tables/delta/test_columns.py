@@ -98,10 +98,10 @@ def test_columns_are_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ac
     others = [added(2, '{"numRecords":1}', VECTOR), added(3, None)]
     table = table_of(tmp_path / "table", [action, *others])
     batches = checkpoint.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
-    keys = [actions.keys for actions in batches if isinstance(actions, checkpoint.Columns) and actions.where == "add"]
+    keys = [actions.paths for actions in batches if isinstance(actions, checkpoint.Columns) and actions.where == "add"]
     assert (keys[0] is not None) == is_usual
     by_columns = read(table)
-    monkeypatch.setattr(checkpoint, "_usual_keys", lambda *_: None)
+    monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
 
 
@@ -123,7 +123,7 @@ def test_files_that_are_there_twice(
     removed = [{name: one[name] for name in ("path", "dataChange", "deletionVector") if name in one} for one in removed]
     table = table_of(tmp_path / "table", live, removed)
     by_columns = read(table)
-    monkeypatch.setattr(checkpoint, "_usual_keys", lambda *_: None)
+    monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
 
 

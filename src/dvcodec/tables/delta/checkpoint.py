@@ -18,9 +18,13 @@ from functools import cached_property, reduce
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+import numpy as np
+
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.extras import json_reader, pa, pc, pq
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.parquet import column_chunks
+from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
 from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -245,7 +249,9 @@ class Columns:
 
     Attributes:
         where: the kind.
-        keys: identities of their logical files, if these are `add` or `remove` and as engines write them; else None.
+        paths: those of their data files, if these are `add` or `remove` and as engines write them; else None. Each is
+            its own `file_key`, and `AddFile.parse` finds nothing wrong with the action.
+        ids: the unique ids of their vectors then, null without one.
 
     Args:
         column: null in the rows of other actions.
@@ -260,13 +266,18 @@ class Columns:
     def __init__(self, column: pa.StructArray, where: str, start: int, location: str) -> None:
         self.where = where
         self._start, self._location = start, location
-        self._bounds: dict[str, tuple[pa.Array, pa.Array] | None] = {}
         there = column.is_valid()
         self._numbers = pc.indices_nonzero(there)
         self._column = column.filter(there)
         with self._readable():
             self._column.validate(full=True)
-        self.keys = _usual_keys(self._column, where) if where in ("add", "remove") else None
+        self.paths: list[str] | None = None
+        self.ids: pa.Array = pa.nulls(0, pa.string())
+        if where in ("add", "remove") and (usual := _usual_files(self._column, where)) is not None:
+            self.paths, self.ids = usual
+
+    def __len__(self) -> int:
+        return len(self._column)
 
     def __iter__(self) -> Iterator[JsonFields]:
         yield from map(self.__getitem__, range(len(self._column)))
@@ -276,13 +287,48 @@ class Columns:
         record = {key: value for key, value in zip(names, records[number], strict=True) if value is not None}
         return JsonFields(record, f"{self._location}, row {self._start + numbers[number]}", self.where)
 
-    @cached_property
-    def partitions(self) -> list[list[tuple[str, str | None]]]:
-        """The partition values of actions with `keys`."""
-        found: list[list[tuple[str, str | None]]] = self._column.field("partitionValues").to_pylist()
-        return found
+    def key(self, number: int) -> FileKey:
+        """Return the identity of a logical file of actions with `paths`."""
+        assert self.paths is not None  # noqa: S101
+        return self.paths[number], self.ids[number].as_py()
 
-    def may_have(self, name: str, kind: pa.DataType, wanted: Range) -> list[bool] | None:
+    @property
+    def keys(self) -> Iterator[FileKey]:
+        """The identities of the logical files of actions with `paths`."""
+        return zip(self.paths or (), self.ids.to_pylist() if self.paths else (), strict=True)
+
+    @cached_property
+    def partitions(self) -> tuple[Index, Sequence[Partition]]:
+        """The different partition values of actions with `paths`, and which of them each has: int64[n]."""
+        return _partitions_of(self._column.field("partitionValues"))
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Bytes of the data files of actions with `paths`: int64[n]."""
+        return as_numbers(self._column.field("size"))
+
+    @cached_property
+    def rows(self) -> Index:
+        """Rows of the data files of actions with `paths`: int64[n], `UNKNOWN` if they are not recorded."""
+        return as_numbers(_rows_of(self._column))
+
+    @cached_property
+    def has_vector(self) -> Flags:
+        """Which actions with `paths` have a vector: bool[n]."""
+        return np.asarray(self.ids.is_valid().to_numpy(zero_copy_only=False))
+
+    def vector_member(self, name: str) -> pa.Array:
+        """Return a member of the descriptors of the actions with `paths` that have a vector."""
+        vectors = self._column.field("deletionVector").filter(self.ids.is_valid())
+        return vectors.flatten()[vectors.type.get_field_index(name)]
+
+    @property
+    def statistics(self) -> pa.Array | None:
+        """The statistics of data files as text, null where there are none; None if there is no such column."""
+        text = self._column.field("stats") if self._column.type.get_field_index("stats") >= 0 else None
+        return text if text is not None and pa.types.is_string(text.type) else None
+
+    def may_have(self, name: str, kind: pa.DataType, wanted: Range) -> Flags | None:
         """Return which of the data files may have values in a range, by their statistics; None if they do not say.
 
         Args:
@@ -291,15 +337,18 @@ class Columns:
             wanted: the range.
         """
         if name not in self._bounds:
-            self._bounds[name] = _integer_bounds(self._column, name, kind)
+            self._bounds[name] = _integer_bounds(self.statistics, name, kind)
         bounds = self._bounds[name]
         if bounds is None:
             return None
         lower, upper = bounds
         may = [pc.fill_null(pc.less_equal(lower, wanted.high), True)] if wanted.high is not None else []
         may += [pc.fill_null(pc.greater_equal(upper, wanted.low), True)] if wanted.low is not None else []
-        found: list[bool] | None = reduce(pc.and_, may).to_pylist() if may else None
-        return found
+        return np.asarray(reduce(pc.and_, may)) if may else None
+
+    @cached_property
+    def _bounds(self) -> dict[str, tuple[pa.Array, pa.Array] | None]:
+        return {}
 
     @cached_property
     def _records(self) -> tuple[list[str], list[tuple[Any, ...]], list[int]]:
@@ -331,13 +380,13 @@ def kind_of(actions: Actions) -> str:
 _STEP = r"[A-Za-z0-9_=-][ -.0-\[\]-~]*"
 _USUAL_PATH = rf"^[A-Za-z0-9_=-][A-Za-z0-9_.,+ -]*(?:=[ -.0-\[\]-~]*)?(?:/{_STEP})*$"
 """A relative path in its normal form: no URL, no drive, no step that is empty or begins with a dot."""
-_USUAL_STATISTICS, _ROWS = r'^\{"numRecords": ?(?:0|[1-9][0-9]{0,17})[,}]', '"numRecords"'
+_USUAL_STATISTICS, _ROWS = r'^\{"numRecords": ?(?P<rows>0|[1-9][0-9]{0,17})[,}]', '"numRecords"'
 """The count of rows comes first and is not named again."""
 _MOST_INT32 = 2**31 - 1
 
 
-def _usual_keys(column: pa.StructArray, where: str) -> Sequence[FileKey] | None:
-    """Return the identities of logical files if all actions are as engines write them, else None.
+def _usual_files(column: pa.StructArray, where: str) -> tuple[list[str], pa.Array] | None:
+    """Return the paths and unique ids of logical files if all actions are as engines write them, else None.
 
     `AddFile.parse` finds nothing wrong with such actions, and all their files are below the table's folder.
     """
@@ -345,7 +394,7 @@ def _usual_keys(column: pa.StructArray, where: str) -> Sequence[FileKey] | None:
     if where == "add" and not (_is_usual_file(fields) and _are_usual_statistics(fields)):
         return None
     paths, ids = _usual_paths(fields.get("path")), _usual_ids(fields.get("deletionVector"), len(column))
-    return None if paths is None or ids is None else list(zip(paths, ids, strict=True))
+    return None if paths is None or ids is None else (paths, ids)
 
 
 def _is_usual_file(fields: Mapping[str, pa.Array]) -> bool:
@@ -353,7 +402,7 @@ def _is_usual_file(fields: Mapping[str, pa.Array]) -> bool:
     if size is None or values is None or size.null_count or values.null_count or not pa.types.is_map(values.type):
         return False
     of_text = pa.types.is_string(values.type.key_type) and pa.types.is_string(values.type.item_type)
-    return of_text and pa.types.is_integer(size.type) and _all(pc.greater_equal(size, 0))
+    return of_text and pa.types.is_signed_integer(size.type) and _all(pc.greater_equal(size, 0))
 
 
 def _are_usual_statistics(fields: Mapping[str, pa.Array]) -> bool:
@@ -364,7 +413,7 @@ def _are_usual_statistics(fields: Mapping[str, pa.Array]) -> bool:
         return False
     if parsed is not None and "numRecords" in parsed.type.names:
         rows = parsed.flatten()[parsed.type.get_field_index("numRecords")]
-        if not pa.types.is_integer(rows.type) or pc.any(pc.less(rows, 0)).as_py():
+        if not pa.types.is_signed_integer(rows.type) or pc.any(pc.less(rows, 0)).as_py():
             return False
         known = pc.is_valid(rows)
     if text is None or not pa.types.is_string(text.type):
@@ -387,14 +436,14 @@ def _usual_paths(path: pa.Array | None) -> list[str] | None:
     return texts if _all(pc.and_(usual, pc.less_equal(pc.binary_length(path), MOST_CHARACTERS))) else None
 
 
-def _usual_ids(vector: pa.Array | None, count: int) -> Sequence[str | None] | None:
-    """Return the unique ids of the vectors in files of their own names; None for actions without one."""
+def _usual_ids(vector: pa.Array | None, count: int) -> pa.Array | None:
+    """Return the unique ids of the vectors in files of their own names; null for actions without one."""
     if vector is None:
-        return [None] * count
+        return pa.nulls(count, pa.string())
     kinds = {field.name: field.type for field in vector.type} if pa.types.is_struct(vector.type) else {}
     numbers = ("sizeInBytes", "cardinality", "offset")
     of_text = all(name in kinds and pa.types.is_string(kinds[name]) for name in ("storageType", "pathOrInlineDv"))
-    if not of_text or not all(name in kinds and pa.types.is_integer(kinds[name]) for name in numbers):
+    if not of_text or not all(name in kinds and pa.types.is_signed_integer(kinds[name]) for name in numbers):
         return None
     members = dict(zip(kinds, vector.flatten(), strict=True))
     storage, text, size, cardinality, offset = (members[name] for name in ("storageType", "pathOrInlineDv", *numbers))
@@ -418,18 +467,59 @@ def _usual_ids(vector: pa.Array | None, count: int) -> Sequence[str | None] | No
     if not all(re.fullmatch(_USUAL_PATH, path) for path in paths):
         return None
     place = pc.if_else(pc.is_null(offset), "", pc.binary_join_element_wise("@", offset.cast(pa.string()), ""))
-    found: list[str | None] = pc.binary_join_element_wise("u", text, place, "").to_pylist()
-    return found
+    return pc.binary_join_element_wise("u", text, place, "")
 
 
-def _integer_bounds(column: pa.StructArray, name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
+def _rows_of(column: pa.StructArray) -> pa.Array:
+    """Return the row counts of actions with usual statistics."""
+    fields = {field.name: column.field(field.name) for field in column.type}
+    text, parsed = fields.get("stats"), fields.get(_PARSED)
+    rows = pa.nulls(len(column), pa.int64())
+    if parsed is not None and "numRecords" in parsed.type.names:
+        rows = parsed.flatten()[parsed.type.get_field_index("numRecords")].cast(pa.int64())
+    if text is None or rows.null_count == 0:
+        return rows
+    first = pc.struct_field(pc.extract_regex(text, _USUAL_STATISTICS), [0])
+    return pc.coalesce(rows, first.cast(pa.int64()))
+
+
+Partition: TypeAlias = "tuple[tuple[str, str | None], ...]"
+"""``partitionValues``, by physical name of the column."""
+
+
+def _partitions_of(column: pa.MapArray) -> tuple[Index, Sequence[Partition]]:
+    """Return the different values of a column, without nulls, and which of them each row has."""
+    offsets = column.offsets.to_numpy()
+    counts = np.diff(offsets)
+    most = int(counts.max()) if len(counts) else 0
+    ends = int(offsets[0]), int(offsets[-1])
+    codes = np.zeros(len(column), np.int64)
+    for part in (column.keys, column.items):
+        values = part.slice(ends[0], ends[1] - ends[0]).dictionary_encode()
+        each = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        for place in range(most):
+            there = counts > place
+            code = np.zeros(len(column), np.int64)
+            code[there] = each[offsets[:-1][there] - ends[0] + place] + 1
+            codes = np.unique(codes * (len(values.dictionary) + 2) + code, return_inverse=True)[1].reshape(-1)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    found: list[list[tuple[str, str | None]]] = column.take(pa.array(first)).to_pylist()
+    return codes.reshape(-1).astype(np.int64), [tuple(dict(values).items()) for values in found]
+
+
+def as_numbers(values: pa.Array) -> Index:
+    """Return whole numbers that are not negative as int64; see `UNKNOWN` and `ODD`."""
+    found = pc.fill_null(values.cast(pa.int64(), safe=False), UNKNOWN).to_numpy(zero_copy_only=False)
+    return np.where(found > MOST_NUMBER, ODD, found)
+
+
+def _integer_bounds(text: pa.Array | None, name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
     """Return the least and the greatest value of a column in each data file, null where it is not known; None: never.
 
     One reader for all of a batch takes a tenth of the time of a parser for each text. Where it stumbles, over one
     number that the type does not have, the texts are left to be parsed one by one.
     """
-    text = column.field("stats") if column.type.get_field_index("stats") >= 0 else None
-    if text is None or not pa.types.is_string(text.type) or text.null_count == len(text):
+    if text is None or text.null_count == len(text):
         return None
     of_name = pa.struct([(name, kind)])
     options = json_reader.ParseOptions(

@@ -10,26 +10,37 @@ delta-kernel-rs compares them as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import cached_property
+from itertools import accumulate, chain
+from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.delta.checkpoint import Actions, Columns, kind_of, read_batches
+from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.vector import UNCOUNTED
+from dvcodec.tables.columns import numbers_of
+from dvcodec.tables.delta.checkpoint import Actions, Columns, Partition, as_numbers, kind_of, read_batches
 from dvcodec.tables.delta.log import (
     LAST_CHECKPOINT,
     LOG,
     AddFile,
     FileKey,
     Log,
+    LoggedVector,
     LogicalFile,
     Metadata,
     Protocol,
     parse_lines,
+    vector_path,
 )
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -146,90 +157,342 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
 
 
 class LogicalFiles(MutableMapping[FileKey, AddFile]):
-    """The live logical files, in log order. Those of a checkpoint in columns are parsed when they are looked at."""
+    """The live logical files, in log order. Those of a checkpoint in columns are parsed when they are looked at.
 
-    def __init__(self, known: Mapping[FileKey, AddFile | tuple[Columns, int]] = MappingProxyType({})) -> None:
-        self._known = dict(known)
+    Args:
+        known: files that were parsed.
+    """
+
+    def __init__(self, known: Mapping[FileKey, AddFile] = MappingProxyType({})) -> None:
+        self._parts: list[Columns | dict[FileKey, AddFile]] = [dict(known)]
+        self._numbers: dict[str, int] = {}
+        """Paths of files in columns, and their places in `_in_columns`. Copies share both: nothing is added to them."""
+        self._in_columns: list[tuple[int, Columns]] = []
+        self._gone: set[int] = set()
+        self._parsed_paths = {path for path, _ in known}
 
     def add(self, actions: Columns) -> bool:
-        """Add the files of actions with keys, unless one is there twice then; return whether they were added."""
-        keys = actions.keys or ()
-        new = dict(zip(keys, zip(repeat(actions), range(len(keys)), strict=False), strict=True))
-        if len(new) < len(keys) or not self._known.keys().isdisjoint(keys):
+        """Add the files of actions with paths, unless a path is there twice then; return whether they were added.
+
+        Only for files that no copy was made of.
+        """
+        paths, first = actions.paths or (), len(self._numbers)
+        new = dict(zip(paths, range(first, first + len(paths)), strict=True))
+        if len(new) < len(paths) or not self._numbers.keys().isdisjoint(new) or not self._parsed_paths.isdisjoint(new):
             return False
-        self._known.update(new)
+        self._numbers.update(new)
+        self._in_columns.append((first, actions))
+        self._parts.append(actions)
         return True
 
-    def parsed(self, keys: Sequence[FileKey]) -> list[int]:
-        """Return which of some files, by number, have been looked at."""
-        known = self._known
-        return [number for number, key in enumerate(keys) if type(known[key]) is not tuple]
+    def listed(self) -> Listed:
+        """Return the files as they are now."""
+        parts: list[tuple[Columns, Index] | Sequence[AddFile]] = []
+        gone = np.sort(np.fromiter(self._gone, np.int64, len(self._gone)))
+        starts = {id(actions): first for first, actions in self._in_columns}
+        for part in self._parts:
+            if isinstance(part, Columns):
+                first = starts[id(part)]
+                low, high = np.searchsorted(gone, [first, first + len(part)])
+                parts.append((part, np.delete(np.arange(len(part)), gone[low:high] - first)))
+            elif part:
+                parts.append(list(part.values()))
+        return Listed(parts)
 
-    def paths(self, keys: Iterable[FileKey]) -> list[str]:
-        """Return the paths of the data files of some files."""
-        known = self._known
-        return [key[0] if type(found := known[key]) is tuple else cast("AddFile", found).path for key in keys]
+    def parsed(self) -> dict[FileKey, AddFile]:
+        """Return the files that are not in columns."""
+        return {key: file for part in self._parts if isinstance(part, dict) for key, file in part.items()}
 
-    def partitions(self) -> Iterator[tuple[tuple[tuple[str, str | None], ...], str]]:
-        """Yield the partition values of the files that were not looked at, and the paths of their data files."""
-        for (path, _), found in self._known.items():
-            if isinstance(found, tuple):
-                yield tuple(found[0].partitions[found[1]]), path
+    def in_columns(self, path: str) -> dict[FileKey, AddFile]:
+        """Return the file with a path that is in columns, if there is one and it is live."""
+        found = self._find(path)
+        return {} if found is None else {found[0].key(found[1]): AddFile.parse(found[0][found[1]])}
 
-    def in_range(
-        self, keys: Sequence[FileKey], numbers: Iterable[int], name: str, kind: pa.DataType, wanted: Range
-    ) -> list[int]:
-        """Return which of some files may have values of a column in a range.
+    def _find(self, path: str) -> tuple[Columns, int] | None:
+        number = self._numbers.get(path)
+        if number is None or number in self._gone:
+            return None
+        first, actions = self._in_columns[bisect_right(self._in_columns, number, key=itemgetter(0)) - 1]
+        return actions, number - first
 
-        Args:
-            keys: of all files.
-            numbers: which of them.
-            name: the physical name of the column.
-            kind: its type, an integer.
-            wanted: the range.
+    def _part_of(self, key: FileKey) -> tuple[Columns, int] | dict[FileKey, AddFile]:
+        """Return where a file is.
+
+        Raises:
+            KeyError: it is not live.
         """
-        known, found = self._known, []
-        may_have: dict[Columns, Sequence[bool] | None] = {}
-        for number in numbers:
-            one = known[keys[number]]
-            if isinstance(one, tuple):
-                actions, row = one
-                if actions not in may_have:
-                    may_have[actions] = actions.may_have(name, kind, wanted)
-                values = may_have[actions]
-                if values is not None and not values[row]:
-                    continue
-            found.append(number)
-        return found
+        found = self._find(key[0])
+        if found is not None and found[0].key(found[1]) == key:
+            return found
+        for part in self._parts:
+            if isinstance(part, dict) and key in part:
+                return part
+        raise KeyError(key)
 
     def copy(self) -> LogicalFiles:
         """Return a copy that later commits change."""
-        return LogicalFiles(self._known)
+        copy = LogicalFiles()
+        copy._parts = [dict(part) if isinstance(part, dict) else part for part in self._parts]
+        copy._numbers, copy._in_columns, copy._gone = self._numbers, self._in_columns, set(self._gone)
+        return copy
 
     def __getitem__(self, key: FileKey) -> AddFile:
-        found = self._known[key]
-        if isinstance(found, tuple):
-            actions, number = found
-            found = self._known[key] = AddFile.parse(actions[number])
-        return found
+        part = self._part_of(key)
+        return part[key] if isinstance(part, dict) else AddFile.parse(part[0][part[1]])
 
     def __setitem__(self, key: FileKey, file: AddFile) -> None:
-        self._known[key] = file
+        self.pop(key, None)
+        if not isinstance(self._parts[-1], dict):
+            self._parts.append({})
+        cast("dict[FileKey, AddFile]", self._parts[-1])[key] = file
+        self._parsed_paths.add(key[0])
 
     def __delitem__(self, key: FileKey) -> None:
-        del self._known[key]
+        part = self._part_of(key)
+        if isinstance(part, dict):
+            del part[key]
+        else:
+            self._gone.add(self._numbers[key[0]])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._known
+        try:
+            self._part_of(cast("FileKey", key))
+        except KeyError:
+            return False
+        return True
 
     def __iter__(self) -> Iterator[FileKey]:
-        return iter(self._known)
+        return self.listed().keys()
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._numbers) - len(self._gone) + len(self.parsed())
+
+
+class Listed(Sequence[AddFile]):
+    """Live logical files in log order, with what is known of them in columns. Files are parsed when looked at.
+
+    Args:
+        parts: actions in columns and the rows of the live ones; files that were parsed.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Columns, Index] | Sequence[AddFile]]) -> None:
+        self._parts = parts
+        counts = [len(part[1]) if isinstance(part, tuple) else len(part) for part in parts]
+        self._stops = list(accumulate(counts))
+        self._looked_at: dict[int, AddFile] = {}
+
+    def __len__(self) -> int:
+        return self._stops[-1] if self._stops else 0
+
+    @overload
+    def __getitem__(self, number: int) -> AddFile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[AddFile]: ...
+
+    def __getitem__(self, number: int | slice) -> AddFile | Sequence[AddFile]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        number = range(len(self))[number]
+        found = self._looked_at.get(number)
+        if found is None:
+            place = bisect_right(self._stops, number)
+            part = self._parts[place]
+            inner = number - (self._stops[place - 1] if place else 0)
+            found = AddFile.parse(part[0][int(part[1][inner])]) if isinstance(part, tuple) else part[inner]
+            self._looked_at[number] = found
+        return found
+
+    def keys(self) -> Iterator[FileKey]:
+        """Yield the identity of each."""
+        for part in self._parts:
+            if isinstance(part, tuple):
+                keys = list(part[0].keys)
+                yield from (keys[row] for row in part[1].tolist())
+            else:
+                yield from (file.key for file in part)
+
+    def parsed(self) -> Iterator[int]:
+        """Yield the numbers of the files that are not in columns."""
+        for stop, part in zip(self._stops, self._parts, strict=True):
+            if not isinstance(part, tuple):
+                yield from range(stop - len(part), stop)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of their data files."""
+        return self._joined(
+            lambda actions, rows: _taken(actions.paths or [], rows), lambda files: [one.path for one in files]
+        )
+
+    @cached_property
+    def path_keys(self) -> list[str]:
+        """The first members of their keys."""
+        return self._joined(
+            lambda actions, rows: _taken(actions.paths or [], rows), lambda files: [one.key[0] for one in files]
+        )
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Bytes of their data files; see `numbers_of`."""
+        return self._numbers(
+            lambda actions, rows: actions.sizes[rows], lambda files: numbers_of(one.size for one in files)
+        )
+
+    @cached_property
+    def rows(self) -> Index:
+        """Physical rows of their data files; see `numbers_of`."""
+        return self._numbers(
+            lambda actions, rows: actions.rows[rows], lambda files: numbers_of(one.rows for one in files)
+        )
+
+    @cached_property
+    def has_vector(self) -> Flags:
+        """Which have a vector."""
+        return self._numbers(
+            lambda actions, rows: actions.has_vector[rows],
+            lambda files: np.array([one.vector is not None for one in files], np.bool_),
+        ).astype(np.bool_)
+
+    def descriptors(self) -> Descriptors:
+        """Return what is recorded of their vectors, in the order of those that have one."""
+        found = [
+            _descriptors_in_columns(part[0], part[1])
+            if isinstance(part, tuple)
+            else _descriptors(one.vector for one in part if one.vector is not None)
+            for part in self._parts
+        ]
+        paths: dict[str, int] = {}
+        numbers = [
+            np.array([paths.setdefault(path, len(paths)) for path in one.paths], np.int64)[one.path_of] for one in found
+        ]
+        return Descriptors(
+            list(paths),
+            _joined(numbers),
+            *(_joined([getattr(one, name) for one in found]) for name in ("offsets", "sizes", "cardinalities")),
+        )
+
+    def partitions(self) -> tuple[Index, Sequence[Partition]]:
+        """Return the different partition values, in the order of the first file, and which of them each file has."""
+        known: dict[Partition, int] = {}
+        found = []
+        for part in self._parts:
+            if isinstance(part, tuple):
+                codes, values = part[0].partitions[0][part[1]], part[0].partitions[1]
+            else:
+                each = [tuple(one.partition_values.items()) for one in part]
+                values = list(dict.fromkeys(each))
+                of_value = {value: code for code, value in enumerate(values)}
+                codes = np.array([of_value[value] for value in each], np.int64)
+            present, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+            numbers = np.zeros(len(present), np.int64)
+            for place in np.argsort(first).tolist():
+                numbers[place] = known.setdefault(values[present[place]], len(known))
+            found.append(numbers[inverse.reshape(-1)])
+        return _joined(found), list(known)
+
+    def in_range(self, name: str, kind: pa.DataType, wanted: Range) -> Flags:
+        """Return which files may have values of a column in a range: bool[n].
+
+        Args:
+            name: the physical name of the column.
+            kind: its type, an integer.
+            wanted: the range.
+        """
+
+        def of_columns(actions: Columns, rows: Index) -> Flags:
+            found = actions.may_have(name, kind, wanted)
+            return np.ones(len(rows), np.bool_) if found is None else found[rows]
+
+        return self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_)).astype(np.bool_)
+
+    def with_statistics(self, pattern: str) -> Iterator[int]:
+        """Yield the numbers of files whose statistics may match a pattern of RE2, parsed ones among them.
+
+        Args:
+            pattern: the regular expression.
+        """
+
+        def of_columns(actions: Columns, rows: Index) -> Flags:
+            text = actions.statistics
+            if text is None:
+                return np.ones(len(rows), np.bool_)
+            return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), True))[rows]
+
+        found = self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_))
+        yield from np.flatnonzero(found).tolist()
+
+    def _joined(
+        self,
+        of_columns: Callable[[Columns, Index], list[str]],
+        of_files: Callable[[Sequence[AddFile]], list[str]],
+    ) -> list[str]:
+        parts = (of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts)
+        return list(chain.from_iterable(parts))
+
+    def _numbers(
+        self,
+        of_columns: Callable[[Columns, Index], NDArray[Any]],
+        of_files: Callable[[Sequence[AddFile]], NDArray[Any]],
+    ) -> NDArray[Any]:
+        return _joined([of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descriptors:
+    """What the log records of vectors, each array of one number for each vector; see `numbers_of`.
+
+    Attributes:
+        paths: `LoggedVector.path` of different vectors; empty for inline ones.
+        path_of: which of them each has.
+        offsets: see `DeletionVector`.
+        sizes: see `DeletionVector`.
+        cardinalities: see `DeletionVector`.
+    """
+
+    paths: Sequence[str]
+    path_of: Index
+    offsets: Index
+    sizes: Index
+    cardinalities: Index
+
+
+def _descriptors_in_columns(actions: Columns, rows: Index) -> Descriptors:
+    place = np.cumsum(actions.has_vector) - 1
+    taken = place[rows[actions.has_vector[rows]]]
+    texts = actions.vector_member("pathOrInlineDv").dictionary_encode()
+    sizes = as_numbers(actions.vector_member("sizeInBytes")) + UNCOUNTED
+    return Descriptors(
+        [vector_path("u", text) for text in texts.dictionary.to_pylist()],
+        texts.indices.to_numpy().astype(np.int64)[taken],
+        as_numbers(actions.vector_member("offset"))[taken],
+        sizes[taken],
+        as_numbers(actions.vector_member("cardinality"))[taken],
+    )
+
+
+def _descriptors(vectors: Iterable[LoggedVector]) -> Descriptors:
+    vectors = list(vectors)
+    paths = list(dict.fromkeys(one.path for one in vectors))
+    number_of = {path: number for number, path in enumerate(paths)}
+    return Descriptors(
+        paths,
+        np.array([number_of[one.path] for one in vectors], np.int64),
+        numbers_of(one.descriptor.offset for one in vectors),
+        numbers_of(one.stored_size for one in vectors),
+        numbers_of(one.descriptor.cardinality for one in vectors),
+    )
+
+
+def _taken(values: list[str], rows: Index) -> list[str]:
+    return values if len(rows) == len(values) else [values[row] for row in rows.tolist()]
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +605,8 @@ class Replay:
         removed: set[FileKey] = set()
         for actions in batches:
             where = kind_of(actions)
-            if isinstance(actions, Columns) and actions.keys is not None:
-                if where == "add" and removed.isdisjoint(actions.keys) and self.files.add(actions):
+            if isinstance(actions, Columns) and actions.paths is not None:
+                if where == "add" and (not removed or removed.isdisjoint(actions.keys)) and self.files.add(actions):
                     continue
                 if where == "remove" and not any(key in self.files for key in actions.keys):
                     removed.update(actions.keys)

@@ -45,6 +45,8 @@ _LEFT_OUT, _WHOLE_MINUTES = 59_000_000, 94_694_400_000_000
 """Microseconds that an offset may lack, and the time from which on offsets have no seconds: 1973."""
 SHORT_OFFSET = re.compile(r'"1(?:[5-8]|9[0-6]|97[0-2])[^"]{2,24}T[0-9:.]+[+-][0-9]{2}:(?!00|15|30|45)[0-9]{2}"')
 """A time in statistics whose offset had seconds, most probably."""
+MAY_BE_SHORT_OFFSET = r'T[0-9:.]+[+-][0-9]{2}:[0-9]{2}"'
+"""A time with an offset, for RE2, which finds all of `SHORT_OFFSET`."""
 _ENDS = "\ufffd\U0010ffff"
 """What writers append to truncated text, so that it stays an upper bound."""
 

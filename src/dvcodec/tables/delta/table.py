@@ -6,20 +6,27 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, read_frames, read_inline, read_vector
+from dvcodec.core.vector import Magic
+from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
-from dvcodec.tables.delta.log import LOG, AddFile, FileKey, Log, LogicalFile, Metadata, Protocol, plain_path
+from dvcodec.tables.delta.log import LOG, AddFile, Log, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
     ActionChecks,
+    Descriptors,
+    Listed,
     LogicalFiles,
     Replay,
     State,
@@ -29,6 +36,7 @@ from dvcodec.tables.delta.replay import (
     rebuild,
 )
 from dvcodec.tables.delta.rows import (
+    MAY_BE_SHORT_OFFSET,
     SHORT_OFFSET,
     PartitionReader,
     bounds_of,
@@ -55,7 +63,7 @@ from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
-from dvcodec.tables.table import Contents, Snapshot, Walk, checks_snapshot
+from dvcodec.tables.table import Contents, Key, Snapshot, Walk, checks_snapshot
 
 _KEPT_STATISTICS = 16
 """Of data files."""
@@ -73,8 +81,10 @@ class DeltaSnapshot(Snapshot):
         action_findings: findings in the commits up to this version; see `ActionChecks`.
         log: the table's log.
         transactions: see `State`.
-        logical: what the log records of its files.
-        keys: of each data file.
+        listed: the live logical files.
+        first: int64, the number in `listed` of each data file.
+        with_vector: int64, the number in `listed` of each vector.
+        partitions: reads the partitions of data files.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
@@ -82,10 +92,23 @@ class DeltaSnapshot(Snapshot):
     action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
     log: Log = field(repr=False, compare=False)
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
-    logical: LogicalFiles = field(repr=False, compare=False)
-    keys: Sequence[FileKey] = field(repr=False, compare=False)
+    listed: Listed = field(repr=False, compare=False)
+    first: Index = field(repr=False, compare=False)
+    with_vector: Index = field(repr=False, compare=False)
+    partitions: PartitionReader = field(repr=False, compare=False)
 
     has_vectors_with_files = True
+    frame_magics: ClassVar[tuple[Magic, ...]] = MAGICS
+
+    @cached_property
+    def file_columns(self) -> FileColumns:
+        """What is recorded of the data files, by column; see `Snapshot.file_columns`."""
+        return _FileColumns(self)
+
+    @cached_property
+    def vector_columns(self) -> VectorColumns:
+        """What is recorded of the vectors, by column; see `Snapshot.vector_columns`."""
+        return _VectorColumns(self)
 
     def _has_vector(self, vector: DeletionVector) -> bool:
         location = self.table.folder.locate(vector.path) if vector.path else ""
@@ -94,11 +117,12 @@ class DeltaSnapshot(Snapshot):
     def files_in(self, ranges: Mapping[str, Range]) -> Sequence[int]:
         """Return the data files that may have rows in ranges, by their statistics; see `Snapshot.files_in`."""
         schema = self._columns
-        found: Sequence[int] = range(len(self.keys))
+        may = np.ones(len(self.listed), np.bool_)
         for name in chosen(schema.names, list(ranges), self.table.location):
             column = schema.column(name)
             if pa.types.is_integer(column.type) and name not in self.metadata.partition_columns:
-                found = self.logical.in_range(self.keys, found, column.stored_name, column.type, ranges[name])
+                may &= self.listed.in_range(column.stored_name, column.type, ranges[name])
+        found: list[int] = np.flatnonzero(may[self.first]).tolist()
         return found
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
@@ -225,7 +249,11 @@ class DeltaSnapshot(Snapshot):
         """Find statistics whose times may be off by seconds (``delta-statistics``): Delta Spark skips files by them."""
         if '"timestamp"' not in self.metadata.schema:
             return
-        for file in self.data_files:
+        numbers = {number: place for place, number in enumerate(self.first.tolist())}
+        for number in self.listed.with_statistics(MAY_BE_SHORT_OFFSET):
+            if number not in numbers:
+                continue
+            file = self.data_files[numbers[number]]
             text = self._record(file, AddFile).action.get("stats")
             if isinstance(text, str) and (found := SHORT_OFFSET.search(text)):
                 what, expected = "statistics of a data file", "offsets with the seconds that they had before 1973"
@@ -236,6 +264,80 @@ class DeltaSnapshot(Snapshot):
     @cached_property
     def _columns(self) -> TableSchema:
         return read_schema(self.protocol, self.metadata)
+
+
+class _FileColumns(FileColumns):
+    def __init__(self, snapshot: DeltaSnapshot) -> None:
+        super().__init__(snapshot.data_files)
+        self._snapshot = snapshot
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        return self.files.paths if isinstance(self.files, OnDemand) else super().paths
+
+    @cached_property
+    def locations(self) -> Sequence[str]:
+        return self._snapshot.table.folder.locate_each(self.paths)
+
+    @cached_property
+    def partitions(self) -> Sequence[str | None]:
+        codes, values = self._snapshot.listed.partitions()
+        labels = [self._snapshot.partitions.read(one, "")[0] for one in values]
+        return [labels[code] for code in codes[self._snapshot.first].tolist()]
+
+    @cached_property
+    def rows(self) -> Index:
+        return self._snapshot.listed.rows[self._snapshot.first]
+
+    @cached_property
+    def sizes(self) -> Index:
+        return self._snapshot.listed.sizes[self._snapshot.first]
+
+    @cached_property
+    def single(self) -> Flags:
+        return np.ones(len(self.files), np.bool_)
+
+
+class _VectorColumns(VectorColumns):
+    have_wide = False
+
+    def __init__(self, snapshot: DeltaSnapshot) -> None:
+        super().__init__(snapshot.vectors, snapshot.numbers)
+        self._snapshot = snapshot
+
+    @cached_property
+    def _descriptors(self) -> Descriptors:
+        return self._snapshot.listed.descriptors()
+
+    @cached_property
+    def files(self) -> Index:
+        known = self._snapshot.numbers
+        assert isinstance(self.vectors, OnDemand)  # noqa: S101
+        return np.array([known[path] for path in self.vectors.paths], np.int64)
+
+    @cached_property
+    def places(self) -> Places:
+        found, folder = self._descriptors, self._snapshot.table.folder
+        locations = [folder.locate(path) if path else "" for path in found.paths]
+        numbers = {location: number for number, location in enumerate(dict.fromkeys(locations))}
+        of_path = np.array([numbers[location] for location in locations], np.int64)
+        return Places(found.paths, found.path_of, list(numbers), of_path[found.path_of])
+
+    @cached_property
+    def offsets(self) -> Index:
+        return self._descriptors.offsets
+
+    @cached_property
+    def sizes(self) -> Index:
+        return self._descriptors.sizes
+
+    @cached_property
+    def cardinalities(self) -> Index:
+        return self._descriptors.cardinalities
+
+    @cached_property
+    def file_sizes(self) -> Index:
+        return np.full(len(self.vectors), UNKNOWN, np.int64)
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
@@ -330,41 +432,31 @@ class DeltaTable(WritableTable):
 
     def snapshot_of(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         """Return a version by its state, or by some files of it."""
-        partitions = PartitionReader(_partition_names(state), self.log.location)
-        logical = state.files
-        keys: dict[str, FileKey] = {}
-        with_vectors: list[FileKey] = []
-        bare: set[str] = set()
-        for key in logical:
-            path, vector = key
-            if path in keys and (vector is None or path in bare):
-                raise NotCanonical(
-                    "add.path",
-                    source=self.log.location,
-                    expected="one live action",
-                    actual=f"two for {logical[key].path!r}",
-                )
-            keys.setdefault(path, key)
-            if vector is None:
-                bare.add(path)
-            else:
-                with_vectors.append(key)
-        first, paths = list(keys.values()), logical.paths(keys.values())
-        files = OnDemand(len(first), lambda number: self._data_file(logical[first[number]], partitions), paths)
-        data_file_of = logical.paths(keys[path] for path, _ in with_vectors)
+        partitions, listed = PartitionReader(_partition_names(state), self.log.location), state.files.listed()
+        paths, with_vector = listed.paths, np.flatnonzero(listed.has_vector)
+        file_of = self._file_of_each(listed)
+        first = np.flatnonzero(file_of == np.arange(len(file_of)))
+        data_file_of = [paths[number] for number in file_of[with_vector].tolist()]
+        if len(first) < len(paths):
+            paths = [paths[number] for number in first.tolist()]
 
-        def stored(number: int) -> DeletionVector:
-            return self._vector(logical[with_vectors[number]], data_file_of[number])
+        def file(number: int) -> DataFile:
+            return self._data_file(listed[int(first[number])], partitions)
 
-        vectors = OnDemand(len(with_vectors), stored, data_file_of)
+        def vector(number: int) -> DeletionVector:
+            return self._vector(listed[int(with_vector[number])], data_file_of[number])
+
+        files, vectors = OnDemand(len(first), file, paths), OnDemand(len(with_vector), vector, data_file_of)
         # What was parsed may be wrong in ways that only these values tell; all else, in its partition values alone.
-        for number in logical.parsed(first):
+        parsed = np.fromiter(listed.parsed(), np.int64)
+        for number in np.flatnonzero(np.isin(first, parsed)).tolist():
             files[number]
-        for number in logical.parsed(with_vectors):
+        for number in np.flatnonzero(np.isin(with_vector, parsed)).tolist():
             vectors[number]
         if partitions.names:
-            for values, path in logical.partitions():
-                partitions.read(values, path)
+            codes, values = listed.partitions()
+            for code, number in enumerate(np.unique(codes, return_index=True)[1].tolist()):
+                partitions.read(values[code], listed.paths[number])
         return DeltaSnapshot(
             self,
             info,
@@ -375,9 +467,32 @@ class DeltaTable(WritableTable):
             action_findings=tuple(state.checks),
             log=self.log,
             transactions=state.transactions,
-            logical=logical,
-            keys=first,
+            listed=listed,
+            first=first,
+            with_vector=with_vector,
+            partitions=partitions,
         )
+
+    def _file_of_each(self, listed: Listed) -> Index:
+        """Return the number of the first logical file of the data file of each: two may have different vectors.
+
+        Raises:
+            NotCanonical: a data file is live with and without a vector.
+        """
+        keys = listed.path_keys
+        if len(set(keys)) == len(keys):
+            return np.arange(len(keys))
+        first: dict[str, int] = {}
+        bare: set[str] = set()
+        found = []
+        for number, (key, has_vector) in enumerate(zip(keys, listed.has_vector.tolist(), strict=True)):
+            if key in first and (not has_vector or key in bare):
+                what, actual = "add.path", f"two for {listed[number].path!r}"
+                raise NotCanonical(what, source=self.log.location, expected="one live action", actual=actual)
+            found.append(first.setdefault(key, number))
+            if not has_vector:
+                bare.add(key)
+        return np.array(found, np.int64)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that the log names; see `Table.referenced`.
@@ -472,7 +587,7 @@ class LogWalk(Walk):
         self.info = info
         self._table = table
         self._replay = Replay.after(state)
-        self._contents: Contents[AddFile] = Contents(dict(state.files.items()))
+        self._contents: Contents[AddFile] = Contents(dict[Key, AddFile](state.files.parsed().items()))
 
     def step(self, info: SnapshotInfo) -> tuple[DeltaSnapshot, DeltaSnapshot] | None:
         """Go to the next version, if it has a commit; see `Walk.step`."""
@@ -484,8 +599,12 @@ class LogWalk(Walk):
         changed = replay.apply(actions)
         new = replay.state(info.id, table.log.location)
         check_protocol(new.protocol)
+        gone: dict[Key, AddFile] = {key: was for key, was in changed.items() if was is not None}
+        for path, _ in changed:
+            self._contents.add(dict[Key, AddFile](replay.files.in_columns(path).items()))
+        self._contents.add({key: was for key, was in gone.items() if key not in self._contents.items})
         parts = self._contents.step(
-            {key: was for key, was in changed.items() if was is not None},
+            gone,
             {key: replay.files[key] for key in changed if key in replay.files},
         )
         self.info = info
