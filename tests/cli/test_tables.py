@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from cli_runner import flipped, run
 from dvcodec import UsageError, iceberg, paimon
 from dvcodec.cli.tables.shared import moment, snapshot_text
@@ -398,3 +399,25 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     folder = restored_table(tmp_path / "orders")
     assert run("delete", folder, "--where", "idd = 1").complaint == f"{folder} has no column 'idd': it has id"
+
+
+@each(
+    ("names", "target", "said"),
+    [
+        pytest.param(
+            ["x.puffin"], "x.puffin", "a file, not the folder of a table; dvcodec verify checks files", id="file"
+        ),
+        pytest.param([".hoodie/x"], "", "no table (a Hudi table,", id="Hudi"),
+        pytest.param(["_delta_log/x"], "_delta_log", "no table (a folder of a table's metadata", id="log"),
+    ],
+)
+def test_what_was_given_instead_of_a_table(names: list[str], target: str, said: str, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    given = tmp_path / target
+    assert run("audit", given).complaint.startswith(f"{given}: {said}")
+
+
+def test_a_path_of_databricks() -> None:
+    assert "on a cluster of Databricks it is /dbfs/lake/t" in run("audit", "dbfs:/lake/t").complaint

@@ -436,5 +436,22 @@ def detect(source: Source, limits: Limits) -> Format:
         expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring or Mumbling bitmap, "
         + "".join(f"a {name} file, " for name in added())
         + "or a zap segment",
-        actual=head[:12].hex(" ") or "no bytes",
+        actual=(head[:12].hex(" ") or "no bytes") + _look(head),
     )
+
+
+_LOOKS = {
+    b"PAR1": "a Parquet file: for a table's deletes, see dvcodec audit TABLE",
+    b"ORC": "an ORC file: for a table's deletes, see dvcodec audit TABLE",
+    b"Obj\x01": "an Avro file",
+    b"ARROW1": "an Arrow file, not of deleted rows",
+    b"\x00\x05\x16\x07": "what macOS keeps beside a file, in one named ._NAME",
+    b"PK\x03\x04": "a zip file",
+    b"\x1f\x8b": "a gzip file",
+    b"{": "JSON",
+}
+"""How files of other kinds begin, and what they are."""
+
+
+def _look(head: bytes) -> str:
+    return next((f" ({what})" for begin, what in _LOOKS.items() if head.startswith(begin)), "")

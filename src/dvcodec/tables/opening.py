@@ -131,9 +131,11 @@ def _of_folder(
     if of_file:
         found = [TableKind.ICEBERG]
     else:
+        if local is not None and local.is_file():
+            raise UsageError(f"{location}: a file, not the folder of a table; dvcodec verify checks files")
         names = frozenset(folder.names())
         if not names and local is not None and not local.is_dir():
-            raise UsageError(f"{location}: no such folder")
+            raise UsageError(f"{location}: no such folder{_how_to_reach(location)}")
         found = kinds_of(names)
         if not found and "schema" in names and "schema-0" in folder.names("schema"):
             found = [TableKind.PAIMON]  # nothing has been committed to it yet
@@ -144,12 +146,29 @@ def _of_folder(
             raise UsageError(
                 f"{location}: no table: {'there are no files' if local is None else 'the folder is empty'}"
             )
-        raise UsageError(
-            f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
-        )
+        signs = "there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt"
+        raise UsageError(f"{location}: no table ({_what_else(location, names) or signs})")
     if len(found) > 1:
         raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
     return _adapter(found[0]).open(folder)
+
+
+def _how_to_reach(location: str) -> str:
+    """Say what a path of Databricks is elsewhere."""
+    if not location.startswith("dbfs:"):
+        return ""
+    inside = location.removeprefix("dbfs:").lstrip("/")
+    return f": on a cluster of Databricks it is /dbfs/{inside}, elsewhere name the object store's URL"
+
+
+def _what_else(location: str, names: frozenset[str]) -> str | None:
+    """Say what a folder without a table's metadata is, if that is known."""
+    if ".hoodie" in names:
+        return "a Hudi table, whose deletes are log blocks: their row positions are bitmaps of the dialect hudi"
+    above, _, last = location.rstrip("/").rpartition("/")
+    if any(last in wanted for _, wanted in _SIGNS):
+        return f"a folder of a table's metadata: the table is {above or '.'}"
+    return None
 
 
 def _adapter(kind: TableKind) -> Adapter:
