@@ -49,19 +49,20 @@ class PeerProcess:
             nonlocal is_warm
             line = {"op": op, "times": times, "warm": 0.0 if is_warm else warm, **arguments}
             is_warm = True
-            return self._ask(line)
+            return float(self.ask(line)["seconds"])
 
         return run
 
-    def _ask(self, line: dict[str, Any]) -> float:
+    def ask(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to one command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(line) + "\n")
         self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or '{"error": "the peer ended"}')
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline() or '{"error": "the peer ended"}')
         if "error" in answer:
             raise RuntimeError(f"{line['op']}: {answer['error']}")
-        return float(answer["seconds"])
+        return answer
 
 
 def java(stack: ExitStack) -> PeerProcess | None:
