@@ -121,8 +121,8 @@ def test_the_shell_completes(words: str, found: str) -> None:
 def test_quiet_leaves_the_exit_code_and_errors(puffin: Path, tmp_path: Path) -> None:
     bad = flipped(puffin, 46, to=tmp_path / "bad")
     assert run("verify", bad).out
-    for arguments in (["verify", bad], ["verify", "--json", bad]):
-        result = run(*arguments, "--quiet")
+    for output in ((), ("--json",)):
+        result = run("verify", bad, *output, "--quiet")
         assert (result.code, result.raw, result.err) == (1, b"", "")
     assert run("verify", "-q", tmp_path / "missing").complaint == f"{tmp_path / 'missing'}: No such file or directory"
     assert run("verify", puffin).out, "of this command alone"

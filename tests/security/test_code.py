@@ -44,6 +44,7 @@ DYNAMIC_IMPORTS = {
     "spark/sources/__init__.py": "names of this package",
     "spark/sources/shipped.py": "the module of a source, as the driver registered it",
     "tables/__init__.py": "names of this package",
+    "zap/__init__.py": "names of this package",
 }
 """Where a module is imported by a name that is computed; none of these names comes from a file."""
 
