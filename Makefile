@@ -185,7 +185,7 @@ interop/nessie/.venv/.installed: interop/nessie/requirements.txt | $(VENV)/.demo
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## regenerate tests/vectors with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with every peer; writes bench/results and docs/performance.md
+bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with every peer; adds the run to bench/results/runs.json
 	$(BIN)/python bench/run.py --save bench/results/runs.json
 	$(BIN)/python bench/table_audit.py
 

@@ -14,9 +14,6 @@ from report import chart, table
 from runs import described, read, summaries
 
 SECTIONS = {
-    "open": ("open", "list", "audit", "history", "report", "search"),
-    "delete": ("delete",),
-    "live": ("live",),
     "decode": ("decode", "packed", "small", "union", "Lance: decode", "apply", "peak memory: decode", "growth: decode"),
     "encode": ("encode", "convert", "Lance: encode", "peak memory: encode", "growth: encode", "growth: fill"),
     "segments": ("zap",),

@@ -52,7 +52,8 @@ def described(runs: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table of the runs: when, on what, how busy it was."""
     lines = ["| run (UTC) | processor | Python | load before | lines |", "|---|---|---|---|---|"]
     for run in runs:
-        cells = [run["at"], run["machine"]["processor"], run["machine"]["python"], run["load"], len(run["figures"])]
+        busy = "not recorded" if run["load"] is None else run["load"]
+        cells = [run["at"], run["machine"]["processor"], run["machine"]["python"], busy, len(run["figures"])]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 

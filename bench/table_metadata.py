@@ -4,7 +4,7 @@ A third of the data files have a vector of three rows, 200 of them in each vecto
 Spark writes it, and five commits. The data files have the recorded size and no contents, which nothing here reads.
 Opening is compared with deltalake's list of files. Each delete asks for an id that statistics rule out everywhere, so
 that it searches all of the metadata and no data file. Each runs in a process of its own: processor time after its
-imports, and the peak of its memory. The commands, from `table` on, are measured whole, imports and output included.
+imports, and the peak of its memory.
 """
 
 from __future__ import annotations
