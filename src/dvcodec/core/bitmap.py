@@ -160,7 +160,9 @@ class BitmapView:
         words, firsts = self.words, self.word_starts[chosen]
         if len(chosen) < len(self.kinds):
             return chosen, counts, gather(words, firsts + 1, 2 * counts).reshape(-1, 2)
-        kept = np.ones(len(words), np.bool_)  # nothing but runs and their counts: a third of the time of `gather`
+        # Nothing but runs and their counts, up to the last container of a view that was cut: faster than `gather`.
+        words = words[: int(self.sizes.sum()) >> 1]
+        kept = np.ones(len(words), np.bool_)
         kept[firsts] = False
         return chosen, counts, words[kept].reshape(-1, 2)
 
