@@ -35,7 +35,6 @@ _VERSION = 15
 _PROGRAMS = ROOT / "interop" / "go" / "bin"
 _AT_LEAST = {"terms": 0.5, "postings": 0.9, "locations": 0.7, "stored": 0.4, "doc_values": 0.6}
 _WRITE_SHARE = 0.6
-_WHY: dict[str, str] = {}
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
@@ -64,7 +63,6 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
             unit,
             worked(lambda: drain(segment, table)),
             peers(table, _AT_LEAST[table], path=str(path)),
-            why_missed=_WHY.get(table, ""),
         )
 
     data = f"{len(text):,} paragraphs"

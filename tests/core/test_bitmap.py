@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pyroaring import FrozenBitMap
@@ -36,6 +38,17 @@ def test_the_lowest_and_the_highest_value_are_found_in_every_kind(value: int) ->
     assert single.min == single.max == (7 << 16) + value
     run = view_of(runs(7, [(value, 1)]))
     assert run.min == run.max == (7 << 16) + value
+
+
+@each("part", [slice(0, 2), slice(1, 3), slice(2, 4), slice(3, 4)])
+def test_runs_of_some_containers_are_those_of_the_whole(part: slice) -> None:
+    whole = view_of(*(runs(key, [(9 * i, 2 + key) for i in range(1 + 3 * key)]) for key in range(4)))
+    names = ("keys", "cards", "kinds", "starts", "sizes")
+    some = replace(whole, **{name: getattr(whole, name)[part] for name in names})
+    chosen = np.isin(whole.runs().owner, np.arange(4)[part])
+    assert some.runs().starts.tolist() == whole.runs().starts[chosen].tolist()
+    assert some.runs().lengths.tolist() == whole.runs().lengths[chosen].tolist()
+    assert (some.runs().owner + part.start).tolist() == whole.runs().owner[chosen].tolist()
 
 
 def test_a_bitset_without_a_value_has_no_lowest_and_no_highest() -> None:

@@ -139,9 +139,10 @@ class BitmapView:
 
     @property
     def words(self) -> NDArray[np.uint16]:
-        """All payloads together, as little-endian 16-bit words (every payload has an even size)."""
-        header = int(self.starts[0]) if len(self.starts) else len(self.data)
-        return np.frombuffer(self.data[header:], "<u2")
+        """The payloads of the view's containers, as little-endian 16-bit words (every payload has an even size)."""
+        if not len(self.starts):
+            return np.zeros(0, np.uint16)
+        return np.frombuffer(self.data[int(self.starts[0]) : int(self.starts[-1] + self.sizes[-1])], "<u2")
 
     @property
     def word_starts(self) -> NDArray[np.int64]:
@@ -160,9 +161,7 @@ class BitmapView:
         words, firsts = self.words, self.word_starts[chosen]
         if len(chosen) < len(self.kinds):
             return chosen, counts, gather(words, firsts + 1, 2 * counts).reshape(-1, 2)
-        # Nothing but runs and their counts, up to the last container of a view that was cut: faster than `gather`.
-        words = words[: int(self.sizes.sum()) >> 1]
-        kept = np.ones(len(words), np.bool_)
+        kept = np.ones(len(words), np.bool_)  # nothing but runs and their counts: faster than `gather`
         kept[firsts] = False
         return chosen, counts, words[kept].reshape(-1, 2)
 
