@@ -10,7 +10,8 @@ Data files are found by the stale paths of a table that moved, and by the names 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -26,6 +27,8 @@ from dvcodec.tables.model import DataFile
 
 MOST_CHARACTERS = 8192
 """Of a recorded path: more than any file system or store takes."""
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_=-][ -.0-9;-\[\]-~]*/)*[A-Za-z0-9_=-][ -.0-9;-\[\]-~]*")
+"""A relative path without colons, whose steps do not begin with a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,20 @@ class Folder:
         if path.startswith("file:"):
             return file_key(path)
         return str(Path(local))
+
+    def locate_each(self, paths: Sequence[str]) -> list[str]:
+        """Return `locate` of many paths: of those that are relative and have no odd steps, all at once.
+
+        Raises:
+            NotCanonical, Unsupported: see `locate`.
+        """
+        root = self.location.rstrip("/")
+        if is_url(self.location) or (self.recorded is not None and _is_relative(self.recorded)):
+            return [self.locate(path) for path in paths]
+        return [
+            f"{root}/{path}" if _PLAIN.fullmatch(path) and len(path) <= MOST_CHARACTERS else self.locate(path)
+            for path in paths
+        ]
 
     def below(self, path: str) -> str | None:
         """Return a recorded path relative to the folder, without ``.`` segments; None if it is elsewhere.

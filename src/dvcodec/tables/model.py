@@ -400,11 +400,16 @@ class OnDemand(Sequence[T]):
 
 
 class ByPath(Mapping[str, DataFile]):
-    """Data files by path."""
+    """Data files by path.
 
-    def __init__(self, files: OnDemand[DataFile]) -> None:
+    Args:
+        files: the data files.
+        numbers: the number of each, by path.
+    """
+
+    def __init__(self, files: OnDemand[DataFile], numbers: Mapping[str, int]) -> None:
         self._files = files
-        self._numbers = {path: number for number, path in enumerate(files.paths)}
+        self._numbers = numbers
 
     def __getitem__(self, path: str) -> DataFile:
         return self._files[self._numbers[path]]

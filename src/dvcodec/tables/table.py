@@ -19,7 +19,9 @@ from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupp
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
+from dvcodec.core.vector import Magic
 from dvcodec.io import Listed as StoredFile
+from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.folder import FileNames, Folder, PathMatcher
 from dvcodec.tables.model import (
     ByPath,
@@ -59,9 +61,12 @@ class Snapshot(ABC):
         schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
             id has the one that it was committed with; the current one has the newest, as in engines.
         has_vectors_with_files: whether each vector is recorded with its data file, so that none can be of another one.
+        frame_magics: what the vectors of `VectorColumns.files` may begin with, if each is a frame at its byte range
+            that `read` checks by nothing but its recorded cardinality; none if not.
     """
 
     has_vectors_with_files: ClassVar[bool] = False
+    frame_magics: ClassVar[tuple[Magic, ...]] = ()
 
     table: Table = field(repr=False, compare=False)
     info: SnapshotInfo
@@ -73,7 +78,22 @@ class Snapshot(ABC):
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
         files = self.data_files
-        return ByPath(files) if isinstance(files, OnDemand) else {file.path: file for file in files}
+        return ByPath(files, self.numbers) if isinstance(files, OnDemand) else {file.path: file for file in files}
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of the data files by path."""
+        return {path: number for number, path in enumerate(self.file_columns.paths)}
+
+    @cached_property
+    def file_columns(self) -> FileColumns:
+        """What is recorded of the data files, by column."""
+        return FileColumns(self.data_files)
+
+    @cached_property
+    def vector_columns(self) -> VectorColumns:
+        """What is recorded of the vectors, by column."""
+        return VectorColumns(self.vectors, self.numbers)
 
     @cached_property
     def path_matcher(self) -> PathMatcher:

@@ -24,6 +24,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.extras import json_reader, pa, pc, pq
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.parquet import column_chunks
+from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
 from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -302,9 +303,24 @@ class Columns:
         return _partitions_of(self._column.field("partitionValues"))
 
     @cached_property
+    def sizes(self) -> Index:
+        """Bytes of the data files of actions with `paths`: int64[n]."""
+        return as_numbers(self._column.field("size"))
+
+    @cached_property
+    def rows(self) -> Index:
+        """Rows of the data files of actions with `paths`: int64[n], `UNKNOWN` if they are not recorded."""
+        return as_numbers(_rows_of(self._column))
+
+    @cached_property
     def has_vector(self) -> Flags:
         """Which actions with `paths` have a vector: bool[n]."""
         return np.asarray(self.ids.is_valid().to_numpy(zero_copy_only=False))
+
+    def vector_member(self, name: str) -> pa.Array:
+        """Return a member of the descriptors of the actions with `paths` that have a vector."""
+        vectors = self._column.field("deletionVector").filter(self.ids.is_valid())
+        return vectors.flatten()[vectors.type.get_field_index(name)]
 
     @property
     def statistics(self) -> pa.Array | None:
@@ -364,7 +380,7 @@ def kind_of(actions: Actions) -> str:
 _STEP = r"[A-Za-z0-9_=-][ -.0-\[\]-~]*"
 _USUAL_PATH = rf"^[A-Za-z0-9_=-][A-Za-z0-9_.,+ -]*(?:=[ -.0-\[\]-~]*)?(?:/{_STEP})*$"
 """A relative path in its normal form: no URL, no drive, no step that is empty or begins with a dot."""
-_USUAL_STATISTICS, _ROWS = r'^\{"numRecords": ?(?:0|[1-9][0-9]{0,17})[,}]', '"numRecords"'
+_USUAL_STATISTICS, _ROWS = r'^\{"numRecords": ?(?P<rows>0|[1-9][0-9]{0,17})[,}]', '"numRecords"'
 """The count of rows comes first and is not named again."""
 _MOST_INT32 = 2**31 - 1
 
@@ -454,6 +470,19 @@ def _usual_ids(vector: pa.Array | None, count: int) -> pa.Array | None:
     return pc.binary_join_element_wise("u", text, place, "")
 
 
+def _rows_of(column: pa.StructArray) -> pa.Array:
+    """Return the row counts of actions with usual statistics."""
+    fields = {field.name: column.field(field.name) for field in column.type}
+    text, parsed = fields.get("stats"), fields.get(_PARSED)
+    rows = pa.nulls(len(column), pa.int64())
+    if parsed is not None and "numRecords" in parsed.type.names:
+        rows = parsed.flatten()[parsed.type.get_field_index("numRecords")].cast(pa.int64())
+    if text is None or rows.null_count == 0:
+        return rows
+    first = pc.struct_field(pc.extract_regex(text, _USUAL_STATISTICS), [0])
+    return pc.coalesce(rows, first.cast(pa.int64()))
+
+
 Partition: TypeAlias = "tuple[tuple[str, str | None], ...]"
 """``partitionValues``, by physical name of the column."""
 
@@ -476,6 +505,12 @@ def _partitions_of(column: pa.MapArray) -> tuple[Index, Sequence[Partition]]:
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     found: list[list[tuple[str, str | None]]] = column.take(pa.array(first)).to_pylist()
     return codes.reshape(-1).astype(np.int64), [tuple(dict(values).items()) for values in found]
+
+
+def as_numbers(values: pa.Array) -> Index:
+    """Return whole numbers that are not negative as int64; see `UNKNOWN` and `ODD`."""
+    found = pc.fill_null(values.cast(pa.int64(), safe=False), UNKNOWN).to_numpy(zero_copy_only=False)
+    return np.where(found > MOST_NUMBER, ODD, found)
 
 
 def _integer_bounds(text: pa.Array | None, name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:

@@ -239,6 +239,11 @@ class LoggedVector:
     descriptor: Descriptor
     path: str
 
+    @property
+    def stored_size(self) -> int:
+        """Bytes of the frame in its file, or of an inline vector."""
+        return self.descriptor.size_in_bytes if self.descriptor.is_inline else self.descriptor.frame_size
+
     @classmethod
     def parse(cls, action: JsonFields) -> LoggedVector | None:
         """Read the member ``deletionVector``; in checkpoints an absent one may be a struct of nulls.

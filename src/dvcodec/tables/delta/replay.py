@@ -26,17 +26,21 @@ from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupp
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.ragged import Flags, Index
-from dvcodec.tables.delta.checkpoint import Actions, Columns, Partition, kind_of, read_batches
+from dvcodec.core.vector import UNCOUNTED
+from dvcodec.tables.columns import numbers_of
+from dvcodec.tables.delta.checkpoint import Actions, Columns, Partition, as_numbers, kind_of, read_batches
 from dvcodec.tables.delta.log import (
     LAST_CHECKPOINT,
     LOG,
     AddFile,
     FileKey,
     Log,
+    LoggedVector,
     LogicalFile,
     Metadata,
     Protocol,
     parse_lines,
+    vector_path,
 )
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -332,12 +336,44 @@ class Listed(Sequence[AddFile]):
         )
 
     @cached_property
+    def sizes(self) -> Index:
+        """Bytes of their data files; see `numbers_of`."""
+        return self._numbers(
+            lambda actions, rows: actions.sizes[rows], lambda files: numbers_of(one.size for one in files)
+        )
+
+    @cached_property
+    def rows(self) -> Index:
+        """Physical rows of their data files; see `numbers_of`."""
+        return self._numbers(
+            lambda actions, rows: actions.rows[rows], lambda files: numbers_of(one.rows for one in files)
+        )
+
+    @cached_property
     def has_vector(self) -> Flags:
         """Which have a vector."""
         return self._numbers(
             lambda actions, rows: actions.has_vector[rows],
             lambda files: np.array([one.vector is not None for one in files], np.bool_),
         ).astype(np.bool_)
+
+    def descriptors(self) -> Descriptors:
+        """Return what is recorded of their vectors, in the order of those that have one."""
+        found = [
+            _descriptors_in_columns(part[0], part[1])
+            if isinstance(part, tuple)
+            else _descriptors(one.vector for one in part if one.vector is not None)
+            for part in self._parts
+        ]
+        paths: dict[str, int] = {}
+        numbers = [
+            np.array([paths.setdefault(path, len(paths)) for path in one.paths], np.int64)[one.path_of] for one in found
+        ]
+        return Descriptors(
+            list(paths),
+            _joined(numbers),
+            *(_joined([getattr(one, name) for one in found]) for name in ("offsets", "sizes", "cardinalities")),
+        )
 
     def partitions(self) -> tuple[Index, Sequence[Partition]]:
         """Return the different partition values, in the order of the first file, and which of them each file has."""
@@ -403,6 +439,52 @@ class Listed(Sequence[AddFile]):
         of_files: Callable[[Sequence[AddFile]], NDArray[Any]],
     ) -> NDArray[Any]:
         return _joined([of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descriptors:
+    """What the log records of vectors, each array of one number for each vector; see `numbers_of`.
+
+    Attributes:
+        paths: `LoggedVector.path` of different vectors; empty for inline ones.
+        path_of: which of them each has.
+        offsets: see `DeletionVector`.
+        sizes: see `DeletionVector`.
+        cardinalities: see `DeletionVector`.
+    """
+
+    paths: Sequence[str]
+    path_of: Index
+    offsets: Index
+    sizes: Index
+    cardinalities: Index
+
+
+def _descriptors_in_columns(actions: Columns, rows: Index) -> Descriptors:
+    place = np.cumsum(actions.has_vector) - 1
+    taken = place[rows[actions.has_vector[rows]]]
+    texts = actions.vector_member("pathOrInlineDv").dictionary_encode()
+    sizes = as_numbers(actions.vector_member("sizeInBytes")) + UNCOUNTED
+    return Descriptors(
+        [vector_path("u", text) for text in texts.dictionary.to_pylist()],
+        texts.indices.to_numpy().astype(np.int64)[taken],
+        as_numbers(actions.vector_member("offset"))[taken],
+        sizes[taken],
+        as_numbers(actions.vector_member("cardinality"))[taken],
+    )
+
+
+def _descriptors(vectors: Iterable[LoggedVector]) -> Descriptors:
+    vectors = list(vectors)
+    paths = list(dict.fromkeys(one.path for one in vectors))
+    number_of = {path: number for number, path in enumerate(paths)}
+    return Descriptors(
+        paths,
+        np.array([number_of[one.path] for one in vectors], np.int64),
+        numbers_of(one.descriptor.offset for one in vectors),
+        numbers_of(one.stored_size for one in vectors),
+        numbers_of(one.descriptor.cardinality for one in vectors),
+    )
 
 
 def _taken(values: list[str], rows: Index) -> list[str]:

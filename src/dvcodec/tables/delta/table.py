@@ -6,23 +6,26 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.ragged import Index
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, read_frames, read_inline, read_vector
+from dvcodec.core.vector import Magic
+from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, AddFile, Log, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
     ActionChecks,
+    Descriptors,
     Listed,
     LogicalFiles,
     Replay,
@@ -80,6 +83,8 @@ class DeltaSnapshot(Snapshot):
         transactions: see `State`.
         listed: the live logical files.
         first: int64, the number in `listed` of each data file.
+        with_vector: int64, the number in `listed` of each vector.
+        partitions: reads the partitions of data files.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
@@ -89,8 +94,21 @@ class DeltaSnapshot(Snapshot):
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     listed: Listed = field(repr=False, compare=False)
     first: Index = field(repr=False, compare=False)
+    with_vector: Index = field(repr=False, compare=False)
+    partitions: PartitionReader = field(repr=False, compare=False)
 
     has_vectors_with_files = True
+    frame_magics: ClassVar[tuple[Magic, ...]] = MAGICS
+
+    @cached_property
+    def file_columns(self) -> FileColumns:
+        """What is recorded of the data files, by column; see `Snapshot.file_columns`."""
+        return _FileColumns(self)
+
+    @cached_property
+    def vector_columns(self) -> VectorColumns:
+        """What is recorded of the vectors, by column; see `Snapshot.vector_columns`."""
+        return _VectorColumns(self)
 
     def _has_vector(self, vector: DeletionVector) -> bool:
         location = self.table.folder.locate(vector.path) if vector.path else ""
@@ -248,6 +266,80 @@ class DeltaSnapshot(Snapshot):
         return read_schema(self.protocol, self.metadata)
 
 
+class _FileColumns(FileColumns):
+    def __init__(self, snapshot: DeltaSnapshot) -> None:
+        super().__init__(snapshot.data_files)
+        self._snapshot = snapshot
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        return self.files.paths if isinstance(self.files, OnDemand) else super().paths
+
+    @cached_property
+    def locations(self) -> Sequence[str]:
+        return self._snapshot.table.folder.locate_each(self.paths)
+
+    @cached_property
+    def partitions(self) -> Sequence[str | None]:
+        codes, values = self._snapshot.listed.partitions()
+        labels = [self._snapshot.partitions.read(one, "")[0] for one in values]
+        return [labels[code] for code in codes[self._snapshot.first].tolist()]
+
+    @cached_property
+    def rows(self) -> Index:
+        return self._snapshot.listed.rows[self._snapshot.first]
+
+    @cached_property
+    def sizes(self) -> Index:
+        return self._snapshot.listed.sizes[self._snapshot.first]
+
+    @cached_property
+    def single(self) -> Flags:
+        return np.ones(len(self.files), np.bool_)
+
+
+class _VectorColumns(VectorColumns):
+    have_wide = False
+
+    def __init__(self, snapshot: DeltaSnapshot) -> None:
+        super().__init__(snapshot.vectors, snapshot.numbers)
+        self._snapshot = snapshot
+
+    @cached_property
+    def _descriptors(self) -> Descriptors:
+        return self._snapshot.listed.descriptors()
+
+    @cached_property
+    def files(self) -> Index:
+        known = self._snapshot.numbers
+        assert isinstance(self.vectors, OnDemand)  # noqa: S101
+        return np.array([known[path] for path in self.vectors.paths], np.int64)
+
+    @cached_property
+    def places(self) -> Places:
+        found, folder = self._descriptors, self._snapshot.table.folder
+        locations = [folder.locate(path) if path else "" for path in found.paths]
+        numbers = {location: number for number, location in enumerate(dict.fromkeys(locations))}
+        of_path = np.array([numbers[location] for location in locations], np.int64)
+        return Places(found.paths, found.path_of, list(numbers), of_path[found.path_of])
+
+    @cached_property
+    def offsets(self) -> Index:
+        return self._descriptors.offsets
+
+    @cached_property
+    def sizes(self) -> Index:
+        return self._descriptors.sizes
+
+    @cached_property
+    def cardinalities(self) -> Index:
+        return self._descriptors.cardinalities
+
+    @cached_property
+    def file_sizes(self) -> Index:
+        return np.full(len(self.vectors), UNKNOWN, np.int64)
+
+
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
 """Statistics for the descriptor of no rows, which has no bytes."""
 
@@ -377,6 +469,8 @@ class DeltaTable(WritableTable):
             transactions=state.transactions,
             listed=listed,
             first=first,
+            with_vector=with_vector,
+            partitions=partitions,
         )
 
     def _file_of_each(self, listed: Listed) -> Index:

@@ -1,0 +1,156 @@
+"""The data files and the vectors of a snapshot by column: numbers in arrays, for what is counted or checked of all.
+
+A table has up to millions of both, and an object for each takes far longer to make than to count. Formats whose
+metadata is read in columns derive from these classes; those of the others take the columns from the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dvcodec.core.ragged import Flags, Index
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
+
+UNKNOWN, ODD = -1, -2
+"""Of a number that is not recorded, and of one that no file can have: who meets it, looks at the object."""
+MOST_NUMBER = 1 << 55
+"""Numbers up to this one can be multiplied by a hundred."""
+
+
+def numbers_of(values: Iterable[int | None]) -> Index:
+    """Return recorded numbers as int64; see `UNKNOWN` and `ODD`."""
+    return np.array([UNKNOWN if one is None else one if 0 <= one <= MOST_NUMBER else ODD for one in values], np.int64)
+
+
+class FileColumns:
+    """The data files of a snapshot, in order.
+
+    Args:
+        files: the data files.
+    """
+
+    def __init__(self, files: Sequence[DataFile]) -> None:
+        self.files = files
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        """`DataFile.path` of each."""
+        return [file.path for file in self.files]
+
+    @cached_property
+    def locations(self) -> Sequence[str]:
+        """`DataFile.location` of each."""
+        return [file.location for file in self.files]
+
+    @cached_property
+    def partitions(self) -> Sequence[str | None]:
+        """`DataFile.partition` of each."""
+        return [file.partition for file in self.files]
+
+    @cached_property
+    def rows(self) -> Index:
+        """Physical rows, int64; see `numbers_of`."""
+        return numbers_of(file.physical_rows for file in self.files)
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Bytes, int64; see `numbers_of`."""
+        return numbers_of(file.size for file in self.files)
+
+    @cached_property
+    def single(self) -> Flags:
+        """Whether each is one file, bool."""
+        return np.array([not file.files for file in self.files], np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where vectors are recorded.
+
+    Attributes:
+        paths: `DeletionVector.path`, each once, in the order of the first vector.
+        path_of: int64, index in `paths` of each vector.
+        locations: `DeletionVector.location`, each once, in the order of the first vector.
+        location_of: int64, index in `locations` of each vector.
+    """
+
+    paths: Sequence[str]
+    path_of: Index
+    locations: Sequence[str]
+    location_of: Index
+
+
+class VectorColumns:
+    """The deletion vectors of a snapshot, in order.
+
+    Args:
+        vectors: the vectors.
+        number_of: data files by path, each with its number.
+    """
+
+    def __init__(self, vectors: Sequence[DeletionVector], number_of: Mapping[str, int]) -> None:
+        self.vectors = vectors
+        self._number_of = number_of
+
+    @cached_property
+    def files(self) -> Index:
+        """Number of the data file of each vector, int64.
+
+        `UNKNOWN` for vectors whose data file is not in the snapshot, and for position deletes.
+        """
+        of_files = (None if one.format == POSITION_DELETES else one.data_file for one in self.vectors)
+        return np.array(
+            [UNKNOWN if path is None else self._number_of.get(path, UNKNOWN) for path in of_files], np.int64
+        )
+
+    @cached_property
+    def have_wide(self) -> bool:
+        """Whether there are deletes that name no data file, and may be for any."""
+        return any(one.data_file is None for one in self.vectors)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where each is recorded."""
+        paths, path_of = _distinct(one.path for one in self.vectors)
+        locations, location_of = _distinct(one.location for one in self.vectors)
+        return Places(paths, path_of, locations, location_of)
+
+    @cached_property
+    def offsets(self) -> Index:
+        """First byte of each in its file, int64; see `numbers_of`."""
+        return numbers_of(one.offset for one in self.vectors)
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Bytes, int64; see `numbers_of`."""
+        return numbers_of(one.size for one in self.vectors)
+
+    @cached_property
+    def cardinalities(self) -> Index:
+        """Deleted rows as recorded, int64; see `numbers_of`."""
+        return numbers_of(one.cardinality for one in self.vectors)
+
+    @cached_property
+    def file_sizes(self) -> Index:
+        """Bytes of the whole file as recorded, int64; see `numbers_of`."""
+        return numbers_of(one.file_size for one in self.vectors)
+
+    @cached_property
+    def containers(self) -> Sequence[Index]:
+        """The vectors of each file of `Places.locations`, in file order, by number."""
+        places, offsets = self.places, np.where(self.offsets == UNKNOWN, 0, self.offsets)
+        if (offsets == ODD).any():
+            offsets = np.argsort(np.array([one.offset or 0 for one in self.vectors], object), kind="stable").argsort()
+        order = np.lexsort((offsets, places.location_of))
+        counts = np.bincount(places.location_of, minlength=len(places.locations))
+        return np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
+
+
+def _distinct(values: Iterable[str]) -> tuple[Sequence[str], Index]:
+    numbers: dict[str, int] = {}
+    found = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+    return list(numbers), found
