@@ -11,6 +11,7 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, 
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon import SCHEMA as INDEX_SCHEMA
-from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.delta.checkpoint import read_batches
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
@@ -298,7 +299,9 @@ STORED: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
     "paimon schema": (paimon_schema, placed("schema/schema-0", lambda folder: read_schema(folder, 0))),
     "delta checkpoint": (
         plain_checkpoint,
-        placed("_delta_log/c.parquet", lambda folder: list(read_checkpoint(folder, ("c.parquet",), 0))),
+        placed(
+            "_delta_log/c.parquet", lambda folder: list(chain.from_iterable(read_batches(folder, ("c.parquet",), 0)))
+        ),
     ),
     "position deletes, Parquet": (plain_deletes, deletes_of("parquet")),
     "position deletes, Avro": (

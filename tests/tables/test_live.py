@@ -25,10 +25,11 @@ from dvcodec.core.errors import (
 )
 from dvcodec.io.storage import run_bounded
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot
+from dvcodec.tables.columns import VectorColumns
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.snapshots import reading
 from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
-from dvcodec.tables.snapshots.reading import by_container, read_vectors
+from dvcodec.tables.snapshots.reading import read_vectors
 from samples.damages import beyond, flipped_bit, second_vector, stale_metadata, wrong_count
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, make_table, write_vectors
 
@@ -302,8 +303,9 @@ def test_groups_are_in_file_order() -> None:
     vectors = [
         DeletionVector("delta", "a", place, place, at) for place, at in (("x", 9), ("y", 1), ("x", 3), ("", None))
     ]
-    groups = by_container(vectors)
-    assert {name: [vector.offset for vector in group] for name, group in groups.items()} == {
+    columns = VectorColumns(vectors, {})
+    groups = dict(zip(columns.places.locations, columns.containers, strict=True))
+    assert {name: [vectors[number].offset for number in group] for name, group in groups.items()} == {
         "x": [3, 9],
         "y": [1],
         "": [None],
@@ -313,12 +315,12 @@ def test_groups_are_in_file_order() -> None:
 def test_tasks_are_of_bounded_size() -> None:
     def sizes(location: str, *of: int) -> list[list[int | None]]:
         vectors = [DeletionVector("delta", "a", location, location, i, size) for i, size in enumerate(of)]
-        return [[vector.size for vector in task] for task in reading._tasks(vectors)]
+        return [[vectors[number].size for number in task] for task in reading._tasks(VectorColumns(vectors, {}))]
 
     mega = 1 << 20
     assert sizes("/t/v", mega, 7 * mega, mega, mega) == [[mega, 7 * mega], [mega, mega]]
     assert sizes("/t/v", 1, 9 * mega, 1, 1 << 40) == [[1], [9 * mega], [1], [1 << 40]]
-    assert sizes("/t/v", 1 << 40, -(1 << 40), mega) == [[1 << 40], [-(1 << 40), mega]]
+    assert sizes("/t/v", 1 << 40, -(1 << 40), mega) == [[1 << 40], [-(1 << 40)], [mega]]
     assert [len(task) for task in sizes("/t/v", *[1] * 300)] == [256, 44]
     assert [len(task) for task in sizes("s3://b/v", *[1] * 100)] == [64, 36]
 

@@ -7,6 +7,7 @@ Java's writers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -35,7 +36,7 @@ from dvcodec.core.roaring import MAX_DV_KEY, MIN_BUCKET
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet, Stored
 from dvcodec.core.vector import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic, Vector
 
-__all__ = ["Survey", "encode", "expand", "load", "survey"]
+__all__ = ["Few", "Survey", "encode", "expand", "few", "load", "survey"]
 
 
 _LARGE_FRAME = 1 << 18
@@ -218,6 +219,76 @@ def survey(
         if rows[i]:
             low[i], high[i] = one.view.min or 0, one.view.max or 0
     return Survey(rows, low, high, mix, crc_ok, errors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Few:
+    """The valid vectors of few rows among n, and their positions.
+
+    Attributes:
+        found: bool[n], which vectors these are; the others are not small, have more rows, or are invalid.
+        cardinality: int64[n], rows; of `found` ones, as all below.
+        max: int64[n], highest position, -1 for empty vectors.
+        mix: int64[n, 3], number of array, bitset and run containers.
+        positions: int64, those of all `found` vectors one after the other, ascending in each.
+    """
+
+    found: Flags
+    cardinality: Index
+    max: Index
+    mix: Index
+    positions: Index
+
+    def of(self, wanted: Flags) -> Few:
+        """Return those of some vectors alone: bool[n]."""
+        found = self.found & wanted
+        keep = np.repeat(found[self.found], self.cardinality[self.found])
+        return Few(found, self.cardinality, self.max, self.mix, self.positions[keep])
+
+    def taken(self) -> Few:
+        """Return the `found` vectors alone, as all that there are."""
+        rows = self.cardinality[self.found], self.max[self.found], self.mix[self.found]
+        return Few(self.found[self.found], *rows, self.positions)
+
+    @classmethod
+    def join(cls, parts: Sequence[Few]) -> Few:
+        """Put the vectors of several calls one after the other."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
+
+
+@enough_memory("the positions", None)
+def few(
+    window: Cursor,
+    starts: Index,
+    sizes: Index,
+    *,
+    allowed: tuple[Magic, ...],
+    cardinalities: Index,
+    limits: Limits = DEFAULT_LIMITS,
+    most_rows: int,
+) -> Few:
+    """Check the small framed vectors of a window as `survey` does, and read the positions of those with few rows.
+
+    Args:
+        window: contains the frames.
+        starts: int64[n], offset of each frame in the window.
+        sizes: int64[n], bytes of each frame, within the window.
+        allowed: magics that the format allows.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        limits: bounds on what the bytes may claim.
+        most_rows: rows of a vector, above which it is not `found`.
+
+    Raises:
+        LimitExceeded: there is too little memory for them.
+    """
+    small = read_small(Frames(window, starts, sizes, allowed, cardinalities, limits))
+    found = ~small.others & (small.rows <= most_rows)
+    table, rows = small.table.without(~found), np.where(found, small.rows, 0)
+    _, high = table.edges(small.data)
+    values = table.expand(small.data).astype(np.int64)
+    if small.keys.any():
+        values |= np.repeat(small.keys << 32, rows)
+    return Few(found, rows, np.where(high >= 0, high | small.keys << 32, -1), table.mix(), values)
 
 
 @enough_memory("the positions", None)

@@ -19,6 +19,7 @@ from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet, check_vectors
 from dvcodec.core.usage import check_integer
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame
@@ -150,6 +151,50 @@ def load_ranges(
         )
         found.update(zip(near, rows_of, strict=True))
     return [found[one] for one in ranges]
+
+
+def few_at(
+    source: Source,
+    offsets: Index,
+    sizes: Index,
+    cardinalities: Index,
+    *,
+    allowed: tuple[Magic, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    most_rows: int,
+) -> batch.Few:
+    """Read the vectors of few rows among those at byte ranges of a file; see `batch.few`. No vector is an error.
+
+    Args:
+        source: the file.
+        offsets: int64[n], first byte of each frame, ascending.
+        sizes: int64[n], bytes of each frame.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        allowed: magics that the format allows.
+        limits: bounds on what the bytes may claim.
+        most_rows: see `batch.few`.
+
+    Raises:
+        LimitExceeded: there is too little memory for them.
+        OSError: the file cannot be read.
+    """
+    found = []
+    for first, last, start, stop in coalesce(offsets, sizes):
+        within = slice(first, last)
+        try:
+            window = read_window(source, start, stop - start)
+        except Truncated:  # of one of them: none is found
+            window = Cursor(b"")
+        starts, lengths = offsets[within] - start, sizes[within]
+        if not window.remaining:
+            starts, lengths = np.zeros_like(starts), np.zeros_like(lengths)
+        stated = cardinalities[within]
+        found.append(
+            batch.few(
+                window, starts, lengths, allowed=allowed, cardinalities=stated, limits=limits, most_rows=most_rows
+            )
+        )
+    return found[0] if len(found) == 1 else batch.Few.join(found)
 
 
 def load_frames(

@@ -54,18 +54,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.core.extras import pa, types
+from dvcodec.core.ragged import Index
 from dvcodec.core.text import counted
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io.storage import run_bounded
-from dvcodec.io.target import file_key, is_local, local_name
+from dvcodec.io.target import file_key, file_keys, is_local, local_name
+from dvcodec.tables.columns import UNKNOWN, VectorGroup
 from dvcodec.tables.folder import real_path
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding, Severity
-from dvcodec.tables.snapshots.reading import Progress, by_container
+from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.snapshots.scanning import Scan, scan_snapshot
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table, older_without
 
@@ -207,7 +211,8 @@ def list_files(table: Table) -> dict[str, StoredFile]:
     Raises:
         OSError: the folder cannot be listed.
     """
-    return {file_key(file.location): file for file in table.stored_files()}
+    files = list(table.stored_files())
+    return dict(zip(file_keys([file.location for file in files]), files, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +301,8 @@ def check_data_files(
     unchecked: Counter[str] = Counter()
     opened = 0
     files = snapshot.data_files
+    if not deep:
+        files = [files[number] for number in _may_be_wrong(snapshot, stored).tolist()]
     # Looking up a size takes less time than handing the file to a thread.
     at_once = not deep and is_local(snapshot.table.location)
     results = map(check, files) if at_once else run_bounded(check, files, threads)
@@ -308,6 +315,19 @@ def check_data_files(
                 skipped.append(file.path)
             progress(done)
     return CheckedFiles(tuple(findings), opened, tuple(skipped), unchecked)
+
+
+def _may_be_wrong(snapshot: Snapshot, stored: Mapping[str, StoredFile] | None) -> Index:
+    """Return the numbers of the data files of which the listing does not show that they are as recorded."""
+    columns = snapshot.file_columns
+    if stored is None:
+        return np.arange(len(columns.paths))
+    found = map(stored.get, file_keys(list(columns.locations)))
+    sizes = np.array([UNKNOWN if one is None else one.size for one in found], np.int64)
+    right = columns.single & (sizes >= 0) & ((columns.sizes == UNKNOWN) | (columns.sizes == sizes))
+    for path in snapshot.damaged_files():
+        right[snapshot.numbers[path]] = False
+    return np.flatnonzero(~right)
 
 
 def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:
@@ -366,7 +386,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     needed = table.referenced()
-    keys = set(map(file_key, needed))
+    keys = set(file_keys(list(needed)))
     found = [(file, what) for key, file in sorted(stored.items()) if key not in keys and (what := _what(table, file))]
     real = {real_path(one) for one in needed if _may_exist(one)} if found else set()
     for file, what in found:
@@ -509,7 +529,12 @@ def audit(
             stored = list_files(table)
         except OSError as error:
             of_table.append(Finding.failed("listing", "list of the table's files", None, error, path=table.location))
-    containers = {location: group for location, group in by_container(snapshot.vectors).items() if location}
+    vectors = snapshot.vector_columns
+    containers = [
+        (location, VectorGroup(vectors, numbers))
+        for location, numbers in zip(vectors.places.locations, vectors.containers, strict=True)
+        if location
+    ]
     before_files = len(snapshot.vectors) + len(containers)
     total = before_files + (len(snapshot.data_files) if deep else 0)
 
@@ -521,14 +546,14 @@ def audit(
     number = snapshot.info.id
     findings = [*scan.findings, *(finding.in_snapshot(number) for finding in snapshot.check_metadata())]
 
-    def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
+    def check(item: tuple[str, VectorGroup]) -> list[Finding]:
         location, group = item
         found = rules.overlaps(group)
         # A file that could not be opened is a finding of each of its vectors already.
         more = () if location in scan.unopened else rules.container(snapshot, location, group)
         return [*found, *more]
 
-    for done, found in enumerate(run_bounded(check, containers.items(), readers), len(snapshot.vectors) + 1):
+    for done, found in enumerate(run_bounded(check, containers, readers), len(snapshot.vectors) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
     notes = list(snapshot.blind_spots(deep=deep))

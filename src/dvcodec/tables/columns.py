@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from dvcodec.core.ragged import Flags, Index
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, OnDemand
 
 UNKNOWN, ODD = -1, -2
 """Of a number that is not recorded, and of one that no file can have: who meets it, looks at the object."""
@@ -98,14 +98,31 @@ class VectorColumns:
 
     @cached_property
     def files(self) -> Index:
-        """Number of the data file of each vector, int64.
+        """Number of the data file of each vector, int64; `UNKNOWN` if it is not in the snapshot, or not named."""
+        known = self._number_of
+        paths = (one.data_file for one in self.vectors)
+        return np.array([UNKNOWN if path is None else known.get(path, UNKNOWN) for path in paths], np.int64)
 
-        `UNKNOWN` for vectors whose data file is not in the snapshot, and for position deletes.
-        """
-        of_files = (None if one.format == POSITION_DELETES else one.data_file for one in self.vectors)
-        return np.array(
-            [UNKNOWN if path is None else self._number_of.get(path, UNKNOWN) for path in of_files], np.int64
-        )
+    @cached_property
+    def bitmaps(self) -> Flags:
+        """Whether each is a bitmap, not position deletes: bool."""
+        return np.array([one.format != POSITION_DELETES for one in self.vectors], np.bool_)
+
+    @cached_property
+    def counts(self) -> Index:
+        """Vectors of each data file of the snapshot, int64."""
+        return np.bincount(self.files[self.files >= 0], minlength=len(self._number_of))
+
+    @cached_property
+    def _by_file(self) -> tuple[Index, Index]:
+        order = np.argsort(self.files, kind="stable")
+        return order, self.files[order]
+
+    def of_file(self, number: int) -> Sequence[DeletionVector]:
+        """Return the vectors of a data file, in order."""
+        order, files = self._by_file
+        first, last = np.searchsorted(files, [number, number + 1]).tolist()
+        return [self.vectors[one] for one in order[first:last].tolist()]
 
     @cached_property
     def have_wide(self) -> bool:
@@ -148,6 +165,30 @@ class VectorColumns:
         order = np.lexsort((offsets, places.location_of))
         counts = np.bincount(places.location_of, minlength=len(places.locations))
         return np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
+
+
+class VectorGroup(OnDemand[DeletionVector]):
+    """Some vectors of a snapshot, in order.
+
+    Attributes:
+        offsets: int64[n]; see `VectorColumns`.
+        sizes: int64[n].
+        file_sizes: int64[n].
+
+    Args:
+        columns: all vectors.
+        numbers: int64[n], which of them.
+    """
+
+    def __init__(self, columns: VectorColumns, numbers: Index) -> None:
+        super().__init__(len(numbers), lambda number: columns.vectors[int(numbers[number])])
+        self.offsets, self.sizes = columns.offsets[numbers], columns.sizes[numbers]
+        self.file_sizes = columns.file_sizes[numbers]
+
+    @classmethod
+    def of(cls, vectors: Sequence[DeletionVector]) -> VectorGroup:
+        """Return vectors as a group."""
+        return vectors if isinstance(vectors, cls) else cls(VectorColumns(vectors, {}), np.arange(len(vectors)))
 
 
 def _distinct(values: Iterable[str]) -> tuple[Sequence[str], Index]:

@@ -311,6 +311,12 @@ class Snapshot(ABC):
         """
         return False
 
+    def with_other_deletes(self) -> Sequence[int]:
+        """Return the numbers of the data files that may have `other_deletes` or be hidden."""
+        kind = type(self)
+        never = kind.other_deletes is Snapshot.other_deletes and kind.is_hidden is Snapshot.is_hidden
+        return () if never else range(len(self.data_files))
+
     def deleted_by_value(self, data_file: DataFile) -> RowSet:  # noqa: ARG002  (Iceberg's alone)
         """Return the rows of a data file that equality deletes delete: 0-based physical positions.
 

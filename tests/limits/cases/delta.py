@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from dvcodec import Limits, delta
 from dvcodec.tables import open_table
-from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.delta.checkpoint import read_batches
 from dvcodec.tables.delta.log import parse_lines
 from dvcodec.tables.folder import Folder
 from limits.cases.parquet import LARGE_FOOTER
@@ -84,7 +85,9 @@ CASES = [
     *(
         large_file(
             f"delta checkpoint, {kind}",
-            lambda path: list(read_checkpoint(Folder(str(Path(path).parent.parent)), (Path(path).name,), 0)),
+            lambda path: list(
+                chain.from_iterable(read_batches(Folder(str(Path(path).parent.parent)), (Path(path).name,), 0))
+            ),
             partial(large, head, f"_delta_log/c.{kind}", tail=tail),
             limit("max_metadata_bytes"),
         )

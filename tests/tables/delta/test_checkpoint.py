@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
+from dvcodec.tables.delta.checkpoint import read_batches, read_sidecars
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.delta_table import DeltaBuilder, build_delta
@@ -29,7 +30,7 @@ def table(tmp_path: Path) -> DeltaBuilder:
 
 def actions_of(table: DeltaBuilder, files: list[Path], version: int = VERSION) -> list[JsonFields]:
     names = tuple(file.name for file in files if file.parent == table.log)
-    return list(read_checkpoint(Folder(str(table.root)), names, version))
+    return list(chain.from_iterable(read_batches(Folder(str(table.root)), names, version)))
 
 
 def by_kind(actions: list[JsonFields], kind: str) -> list[Any]:

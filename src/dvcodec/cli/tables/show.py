@@ -36,7 +36,7 @@ from dvcodec.tables.repair import commit_repair, repair_plan
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import Finding, Severity, place
 from dvcodec.tables.snapshots.live import export_live as export
-from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, Totals, rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, ScanColumns, Totals, rewrite_candidates, totals
 from dvcodec.tables.snapshots.scanning import scan as scan_table
 from dvcodec.tables.writing import check_outside
 
@@ -87,10 +87,12 @@ def table(
         _show_totals(scan, sums, len(candidates))
         if rewrite:
             files = [candidate.file for candidate in candidates]
+            _show_files(files[:limit], [file.data_file.path for file in files])
         else:
-            files = [file for file in scan.files if file.vectors or file.errors]
-            files.sort(key=lambda file: -(file.deleted_share or 0))
-        _show_files(files, limit)
+            columns = ScanColumns.of(scan)
+            numbers = columns.most_deleted.tolist()
+            paths = [columns.files.paths[number] for number in numbers]
+            _show_files([scan.files[number] for number in numbers[:limit]], paths)
     if scan.lost:
         complain(f"{scan.table}: {counted(len(scan.lost), 'vector')} could not be counted: see dvcodec audit")
     elif sums.in_doubt:
@@ -138,17 +140,19 @@ def _show_totals(scan: Scan, sums: Totals, worth: int) -> None:
     if sums.hidden:
         print(f"  {counted(sums.hidden, 'data file')} not counted: no records are visible before they are compacted")
     if sums.other_deletes:
-        why = next(file.other_deletes for file in scan.files if file.other_deletes)
+        first = int(ScanColumns.of(scan).other_deletes.argmax())
+        why = scan.files[first].other_deletes or ""
         print(f"  {counted(sums.other_deletes, 'data file')} with other deletes, not counted: {plain(why)}")
 
 
-def _show_files(files: list[FileDeletes], limit: int) -> None:
+def _show_files(files: list[FileDeletes], paths: list[str]) -> None:
+    """Show data files, the first of those with the paths."""
     columns = ("data file", "rows", "deleted", "share", "stored", "where")
     shown = Table(*columns, right=columns[1:-1])
-    folder = folder_of([file.data_file.path for file in files])
-    if folder and limit:
+    folder = folder_of(paths)
+    if folder and files:
         say(f"  data files in {folder}")
-    for file in files[:limit]:
+    for file in files:
         parts = file.density.reshape(-1, _SLICE).mean(axis=1).tolist() if file.density.size else []
         shown.add(
             file.data_file.path[len(folder) :],
@@ -159,8 +163,8 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
             "damaged" if file.errors else shares_strip(parts),
         )
     shown.show()
-    if len(files) > limit:
-        print(f"... {counted(len(files) - limit, 'more data file')}")
+    if len(paths) > len(files):
+        print(f"... {counted(len(paths) - len(files), 'more data file')}")
 
 
 def _least(file: FileDeletes, text: str) -> str:
@@ -370,7 +374,7 @@ def report(
     if found.counts.unreadable:
         summary += f", {counted(found.counts.unreadable, 'vector')} could not be read"
     _report(output, summary)
-    raise typer.Exit(1 if found.counts.unreadable or any(file.errors for file in found.scan.files) else 0)
+    raise typer.Exit(1 if found.counts.unreadable or ScanColumns.of(found.scan).in_doubt.any() else 0)
 
 
 def export_live(

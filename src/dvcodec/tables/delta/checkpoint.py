@@ -121,10 +121,10 @@ _BATCH_ROWS, _PARSED_BATCH_ROWS = 1 << 12, 1 << 8
 """Rows of a batch, whose statistics may have kilobytes each; and of one of which text is made, with all names in it."""
 
 
-def read_checkpoint(
+def read_batches(
     folder: Folder, names: tuple[str, ...], version: int, known: set[str] | None = None
-) -> Iterator[JsonFields]:
-    """Yield the actions of a checkpoint, those in its sidecars too.
+) -> Iterator[Actions]:
+    """Yield the actions of a checkpoint, those in its sidecars too, by kind in each batch of rows.
 
     Args:
         folder: the table's.
@@ -135,18 +135,6 @@ def read_checkpoint(
     Raises:
         DecodeError: a file is corrupt.
         OSError: a file cannot be read.
-    """
-    for actions in read_batches(folder, names, version, known):
-        yield from actions
-
-
-def read_batches(
-    folder: Folder, names: tuple[str, ...], version: int, known: set[str] | None = None
-) -> Iterator[Actions]:
-    """Yield the actions of a checkpoint like `read_checkpoint`, by kind in each batch of rows.
-
-    Raises:
-        DecodeError, OSError: see `read_checkpoint`.
     """
     sidecars, kinds = set(), set()
     for name in names:
@@ -321,6 +309,12 @@ class Columns:
         """Return a member of the descriptors of the actions with `paths` that have a vector."""
         vectors = self._column.field("deletionVector").filter(self.ids.is_valid())
         return vectors.flatten()[vectors.type.get_field_index(name)]
+
+    def vector_paths(self) -> list[str]:
+        """Return the different paths of the vectors of the actions with `paths`."""
+        if self.ids.null_count == len(self.ids):
+            return []
+        return [vector_path("u", text) for text in pc.unique(self.vector_member("pathOrInlineDv")).to_pylist()]
 
     @property
     def statistics(self) -> pa.Array | None:

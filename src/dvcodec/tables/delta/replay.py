@@ -11,13 +11,13 @@ delta-kernel-rs compares them as text.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.rows.bounds import Range
 from dvcodec.tables.snapshots.findings import Finding
 
+Value = TypeVar("Value", bound=Hashable)
 _REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
 """Fields that nothing here reads, but without which delta-kernel-rs reads no commit."""
 
@@ -366,9 +367,7 @@ class Listed(Sequence[AddFile]):
             for part in self._parts
         ]
         paths: dict[str, int] = {}
-        numbers = [
-            np.array([paths.setdefault(path, len(paths)) for path in one.paths], np.int64)[one.path_of] for one in found
-        ]
+        numbers = [_numbered(one.path_of, one.paths, paths) for one in found]
         return Descriptors(
             list(paths),
             _joined(numbers),
@@ -387,11 +386,7 @@ class Listed(Sequence[AddFile]):
                 values = list(dict.fromkeys(each))
                 of_value = {value: code for code, value in enumerate(values)}
                 codes = np.array([of_value[value] for value in each], np.int64)
-            present, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            numbers = np.zeros(len(present), np.int64)
-            for place in np.argsort(first).tolist():
-                numbers[place] = known.setdefault(values[present[place]], len(known))
-            found.append(numbers[inverse.reshape(-1)])
+            found.append(_numbered(codes, values, known))
         return _joined(found), list(known)
 
     def in_range(self, name: str, kind: pa.DataType, wanted: Range) -> Flags:
@@ -485,6 +480,21 @@ def _descriptors(vectors: Iterable[LoggedVector]) -> Descriptors:
         numbers_of(one.stored_size for one in vectors),
         numbers_of(one.descriptor.cardinality for one in vectors),
     )
+
+
+def _numbered(codes: Index, values: Sequence[Value], known: dict[Value, int]) -> Index:
+    """Number values by a dictionary, to which new ones are added in the order of their first code.
+
+    Args:
+        codes: int64[n], which of the values each has; some may have none.
+        values: different values.
+        known: values and their numbers.
+    """
+    present, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    numbers = np.zeros(len(present), np.int64)
+    for place in np.argsort(first).tolist():
+        numbers[place] = known.setdefault(values[present[place]], len(known))
+    return numbers[inverse.reshape(-1)]
 
 
 def _taken(values: list[str], rows: Index) -> list[str]:

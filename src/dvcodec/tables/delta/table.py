@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,9 +19,9 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
 from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
-from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, VectorGroup
 from dvcodec.tables.deleting import WritableTable
-from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
+from dvcodec.tables.delta.checkpoint import Actions, Columns, read_batches, read_sidecars
 from dvcodec.tables.delta.log import LOG, AddFile, Log, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
@@ -138,7 +139,12 @@ class DeltaSnapshot(Snapshot):
             frames = {
                 cursor.base: len(cursor.view) for cursor in read_frames(source, limits=self.table.folder.storage.limits)
             }
-        for vector in vectors:
+        group = VectorGroup.of(vectors)
+        places = np.where(group.offsets == UNKNOWN, 1, group.offsets).tolist()
+        for number, (place, stated) in enumerate(zip(places, group.sizes.tolist(), strict=True)):
+            if frames.get(place) == stated:
+                continue
+            vector = vectors[number]
             size = frames.get(1 if vector.offset is None else vector.offset)
             if size != vector.size:
                 expected = f"one of {vector.size} bytes (log)"
@@ -314,6 +320,10 @@ class _VectorColumns(VectorColumns):
         known = self._snapshot.numbers
         assert isinstance(self.vectors, OnDemand)  # noqa: S101
         return np.array([known[path] for path in self.vectors.paths], np.int64)
+
+    @cached_property
+    def bitmaps(self) -> Flags:
+        return np.ones(len(self.vectors), np.bool_)
 
     @cached_property
     def places(self) -> Places:
@@ -523,7 +533,8 @@ class DeltaTable(WritableTable):
                 for name in names:
                     found.update(read_sidecars(self.folder, name))
                 if needed:
-                    found.update(self._named(read_checkpoint(self.folder, names, version, sidecars)))
+                    for actions in read_batches(self.folder, names, version, sidecars):
+                        found.update(self._named_in_columns(actions))
                     needed = False
             except (LimitExceeded, Unsupported):
                 raise
@@ -559,6 +570,13 @@ class DeltaTable(WritableTable):
             descriptor.cardinality,
             record=added,
         )
+
+    def _named_in_columns(self, actions: Actions) -> Iterable[str]:
+        """Return the locations of the files that actions name: of usual ones without looking at each."""
+        if not isinstance(actions, Columns) or actions.paths is None:
+            return self._named(actions)
+        vectors = map(self.folder.locate, actions.vector_paths())
+        return chain(self.folder.locate_each(actions.paths), vectors)
 
     def _named(self, actions: Iterable[JsonFields]) -> Iterator[str]:
         """Yield the locations of the files that actions name."""

@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
+from dvcodec.core.batch import Few
 from dvcodec.core.errors import DvcodecError, MissingExtra, NotCanonical
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
+from dvcodec.io.frames import few_at
 from dvcodec.io.storage import run_bounded
+from dvcodec.tables.columns import ODD, UNKNOWN, VectorColumns
 from dvcodec.tables.model import WHOLE, DataFile, DeletedRows, DeletionVector, Part, PhysicalRows, RowReader, vectors_of
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots import rules
@@ -149,6 +155,8 @@ _URL = "://"
 """In a location that may be remote."""
 _MANY, _SMALL = 32, 4 << 10
 """Vectors in a task on average, above which, and bytes of a vector, below which reading is mostly Python."""
+_FEW_ROWS = 4096
+"""Rows of a vector, up to which its positions are read together with those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +174,17 @@ class VectorRead:
     error: DvcodecError | OSError | None = None
 
 
-def by_container(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
-    """Group vectors by the file that holds them, each group in file order; inline vectors are one group, ``""``."""
-    groups: dict[str, list[DeletionVector]] = {}
-    for vector in vectors:
-        groups.setdefault(vector.location, []).append(vector)
-    for group in groups.values():
-        group.sort(key=lambda vector: vector.offset or 0)
-    return groups
+@dataclass(frozen=True, slots=True)
+class FewRead:
+    """Vectors that were read together: valid ones of few rows, each the only one of its data file.
+
+    Attributes:
+        numbers: int64[n], which of the snapshot's vectors these are.
+        few: what is in them; all are `found`.
+    """
+
+    numbers: Index
+    few: Few
 
 
 def read_vectors(
@@ -198,38 +209,109 @@ def read_vectors(
     Raises:
         MissingExtra: a package that reads them is not installed.
     """
+    columns = VectorColumns(vectors, {})
+    for read in _read_all(snapshot, columns, np.zeros(len(vectors), np.bool_), threads, progress):
+        assert isinstance(read, VectorRead)  # noqa: S101
+        yield read
+
+
+def read_and_count(
+    snapshot: Snapshot,
+    wanted: Flags | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FewRead | VectorRead]:
+    """Read the vectors of a snapshot like `read_vectors`, most of them many at once.
+
+    Args:
+        snapshot: the snapshot.
+        wanted: bool[n], vectors that may be read many at once; None = all.
+        threads: see `read_vectors`.
+        progress: see `read_vectors`.
+
+    Raises:
+        MissingExtra: a package that reads them is not installed.
+    """
+    columns = snapshot.vector_columns
+    files, sizes = columns.files, columns.sizes
+    alone = np.zeros(len(files), np.bool_)
+    if snapshot.frame_magics and not columns.have_wide:
+        of_one = np.flatnonzero(files >= 0)
+        of_one = of_one[columns.counts[files[of_one]] == 1]
+        alone[of_one] = snapshot.file_columns.rows[files[of_one]] != ODD
+        alone &= columns.bitmaps & (columns.offsets >= 0) & (sizes >= 0) & (sizes <= _SMALL)
+        alone &= columns.cardinalities != ODD
+        if "" in columns.places.locations:
+            alone &= columns.places.location_of != columns.places.locations.index("")
+        if wanted is not None:
+            alone &= wanted
+    yield from _read_all(snapshot, columns, alone, threads, progress)
+
+
+def _read_all(
+    snapshot: Snapshot, columns: VectorColumns, at_once: Flags, threads: int | None, progress: Progress | None
+) -> Iterator[FewRead | VectorRead]:
     table = snapshot.table
     storage = table.folder.storage
 
-    def work(task: Sequence[DeletionVector]) -> list[VectorRead]:
-        with _held(storage, task):
-            return [_read(snapshot, vector) for vector in task]
+    def work(task: Index) -> list[FewRead | VectorRead]:
+        with _held(storage, columns, task):
+            few = _few(snapshot, columns, task[at_once[task]])
+            rest = task if few is None else task[~np.isin(task, few.numbers)]
+            done: list[FewRead | VectorRead] = [] if few is None else [few]
+            return done + [_read(snapshot, columns.vectors[number]) for number in rest.tolist()]
 
-    tasks = list(_tasks(vectors))
-    if threads is None and _are_small_and_local(tasks):
+    tasks = list(_tasks(columns))
+    if threads is None and _are_small_and_local(columns, len(tasks)):
         threads = 1
     done = 0
-    for results in run_bounded(work, tasks, storage.threads(table.location, threads)):
+    for task, results in zip(tasks, run_bounded(work, tasks, storage.threads(table.location, threads)), strict=True):
         yield from results
-        done += len(results)
+        done += len(task)
         if progress is not None:
-            progress(done, len(vectors))
+            progress(done, len(columns.vectors))
+
+
+def _few(snapshot: Snapshot, columns: VectorColumns, task: Index) -> FewRead | None:
+    """Read those vectors of a task together that have no finding; None if there are none."""
+    if len(task) == 0:
+        return None
+    storage = snapshot.table.folder.storage
+    try:
+        with storage.open(columns.places.locations[columns.places.location_of[task[0]]]) as source:
+            few = few_at(
+                source,
+                columns.offsets[task],
+                columns.sizes[task],
+                columns.cardinalities[task],
+                allowed=snapshot.frame_magics,
+                limits=storage.limits,
+                most_rows=_FEW_ROWS,
+            )
+    except MissingExtra:
+        raise
+    except (DvcodecError, OSError):  # each of them says so
+        return None
+    rows = snapshot.file_columns.rows[columns.files[task]]
+    few = few.of((rows == UNKNOWN) | (few.max < rows))
+    return FewRead(task[few.found], few.taken()) if few.found.any() else None
 
 
 @contextmanager
-def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
+def _held(storage: Storage, columns: VectorColumns, task: Index) -> Iterator[None]:
     """Open the file of a task once, and read its vectors with one request if there are no large gaps."""
-    ranges = [(v.offset, v.size) for v in task if v.offset is not None and v.size is not None]
+    offsets, sizes = columns.offsets[task], columns.sizes[task]
     ahead = None
-    if len(ranges) == len(task):
-        start, stop = min(offset for offset, _ in ranges), max(offset + size for offset, size in ranges)
-        sizes = [size for _, size in ranges]
-        if start >= 0 and min(sizes) >= 0 and stop - start <= min(2 * sum(sizes), 4 * _TASK_BYTES):
+    if (offsets >= 0).all() and (sizes >= 0).all():
+        start, stop = int(offsets.min()), int((offsets + sizes).max())
+        if stop - start <= min(2 * int(sizes.sum()), 4 * _TASK_BYTES):
             ahead = start, stop - start
+    location = columns.places.locations[columns.places.location_of[task[0]]]
     with ExitStack() as stack:
-        if len(task) > 1 and task[0].location:
+        if len(task) > 1 and location:
             with suppress(DvcodecError, OSError):  # each vector's own read reports the file error
-                stack.enter_context(storage.hold(task[0].location, ahead))
+                stack.enter_context(storage.hold(location, ahead))
         yield
 
 
@@ -243,30 +325,30 @@ def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
         return VectorRead(vector, (), error)
 
 
-def _are_small_and_local(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
+def _are_small_and_local(columns: VectorColumns, tasks: int) -> bool:
     """Whether tasks have many small vectors each, of one local file, for which threads only wait for each other."""
-    if any(_URL in task[0].location for task in tasks):
+    if any(_URL in location for location in columns.places.locations):
         return False
-    count = sum(map(len, tasks))
-    size = sum(_TASK_BYTES if vector.size is None else vector.size for task in tasks for vector in task)
-    return count > len(tasks) * _MANY and size < count * _SMALL
+    count, sizes = len(columns.vectors), columns.sizes
+    return count > tasks * _MANY and int(np.where(sizes < 0, _TASK_BYTES, sizes).sum()) < count * _SMALL
 
 
-def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
+def _tasks(columns: VectorColumns) -> Iterator[Index]:
     """Split each container's vectors into tasks: of at most 8 MiB, or of one vector."""
-    for location, group in by_container(vectors).items():
+    for location, group in zip(columns.places.locations, columns.containers, strict=True):
         most = _TASK_VECTORS if _URL in location else _LOCAL_TASK_VECTORS
-        task: list[DeletionVector] = []
-        size = 0
-        for vector in group:
-            own = _TASK_BYTES if vector.size is None else max(vector.size, 0)
-            if task and (size >= _TASK_BYTES or size + own > 2 * _TASK_BYTES or len(task) == most):
-                yield task
-                task, size = [], 0
-            task.append(vector)
+        sizes = columns.sizes[group]
+        if sizes.min() >= 0 and sizes.max() <= _TASK_BYTES // most:
+            yield from np.split(group, range(most, len(group), most))
+            continue
+        first = size = 0
+        for number, stated in enumerate(sizes.tolist()):
+            own = stated if stated >= 0 else _TASK_BYTES
+            if number > first and (size >= _TASK_BYTES or size + own > 2 * _TASK_BYTES or number - first == most):
+                yield group[first:number]
+                first, size = number, 0
             size += own
-        if task:
-            yield task
+        yield group[first:]
 
 
 class Deletes:

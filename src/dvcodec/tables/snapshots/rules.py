@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from dvcodec.core.errors import (
     BadMagic,
     CardinalityMismatch,
@@ -25,6 +27,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.io.target import file_key, is_outside
+from dvcodec.tables.columns import ODD, UNKNOWN, VectorGroup
 from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
@@ -204,6 +207,12 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
 
     One vector twice for one data file is not an overlap.
     """
+    columns = VectorGroup.of(group)
+    if not (columns.offsets == ODD).any() and not (columns.sizes == ODD).any():
+        ranged = (columns.offsets >= 0) & (columns.sizes >= 0)
+        starts, stops = columns.offsets[ranged], (columns.offsets + columns.sizes)[ranged]
+        if (starts[1:] >= np.maximum.accumulate(stops)[:-1]).all():
+            return
     reach = 0
     owner: DeletionVector | None = None
     for vector in group:
@@ -221,7 +230,9 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
 def file_sizes(location: str, group: Sequence[DeletionVector], size: int) -> Iterator[Finding]:
     """Find vectors whose metadata has another size of their file: ``file-size``."""
     by_size: dict[int, list[DeletionVector]] = {}
-    for vector in group:
+    sizes = VectorGroup.of(group).file_sizes
+    for number in np.flatnonzero((sizes != UNKNOWN) & (sizes != size)).tolist():
+        vector = group[number]
         if vector.file_size is not None and vector.file_size != size:
             by_size.setdefault(vector.file_size, []).append(vector)
     for wrong, vectors in sorted(by_size.items()):

@@ -6,23 +6,27 @@ Every vector is read once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.batch import Few
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, vectors_of
+from dvcodec.tables.columns import ODD, UNKNOWN, FileColumns
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, OnDemand, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding
-from dvcodec.tables.snapshots.reading import Progress, VectorRead, read_vectors
+from dvcodec.tables.snapshots.reading import FewRead, Progress, VectorRead, read_and_count, read_vectors
 from dvcodec.tables.snapshots.rules import BEYOND, VectorRows
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 
@@ -44,6 +48,8 @@ DENSITY_PARTS = 64
 _NO_ROWS = RowSet()
 _FEW = 4096
 """Deleted rows whose positions are looked at one by one: a bitmap's own way to count takes longer for them."""
+_NEARLY = 1 - 1e-9
+"""Of a threshold: shares of so many rows that a float is not exact are looked at."""
 _MOST_ERRORS = 10
 """Errors of position deletes of a partition that each of its data files has: there may be thousands of both."""
 
@@ -117,7 +123,7 @@ class Scan:
     table: str
     kind: TableKind
     info: SnapshotInfo
-    files: tuple[FileDeletes, ...]
+    files: Sequence[FileDeletes]
     lost: tuple[tuple[DeletionVector, str], ...]
     findings: tuple[Finding, ...]
     unreadable: int = 0
@@ -164,12 +170,119 @@ def scan_snapshot(
 ) -> Scan:
     """Scan an open snapshot; see `scan`."""
     collector = _Collector(snapshot, keep_rows)
-    for read in read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress):
-        collector.add(read)
-    files = tuple(map(collector.deletes_of, snapshot.data_files))
+    reads: Iterator[FewRead | VectorRead]
+    if keep_rows:
+        reads = read_vectors(snapshot, snapshot.vectors, threads=threads, progress=progress)
+    else:
+        reads = read_and_count(snapshot, threads=threads, progress=progress)
+    for read in reads:
+        if isinstance(read, FewRead):
+            collector.few.append(read)
+        else:
+            collector.add(read)
     table, found, lost = snapshot.table, tuple(collector.findings), tuple(collector.lost)
     unopened = frozenset(collector.unopened)
-    return Scan(table.location, table.kind, snapshot.info, files, lost, found, collector.unreadable, unopened)
+    return Scan(
+        table.location, table.kind, snapshot.info, collector.files(), lost, found, collector.unreadable, unopened
+    )
+
+
+class ScanColumns:
+    """The data files of a scan and their deleted rows, by column; see `FileDeletes`.
+
+    Attributes:
+        files: the data files.
+        min_deleted: int64[n].
+        stored_bytes: int64[n].
+        containers: int64[n, 3].
+        vectors: int64[n], number of vectors.
+        in_doubt: bool[n], whether there are errors.
+        other_deletes: bool[n], whether there are any.
+        hidden: bool[n].
+        others: data files with several vectors, or with position deletes, by number.
+        density: float32[k, `DENSITY_PARTS`] of some data files.
+        density_of: int64[n], where in `density` that of each data file is; -1 if it is not there: nothing is deleted,
+            or it is of `others`.
+    """
+
+    def __init__(self, files: FileColumns) -> None:
+        count = len(files.files)
+        self.files = files
+        self.min_deleted, self.stored_bytes, self.vectors = (np.zeros(count, np.int64) for _ in range(3))
+        self.containers = np.zeros((count, 3), np.int64)
+        self.in_doubt, self.other_deletes, self.hidden = (np.zeros(count, np.bool_) for _ in range(3))
+        self.others: dict[int, FileDeletes] = {}
+        self.density, self.density_of = np.zeros((0, DENSITY_PARTS), np.float32), np.full(count, -1, np.int64)
+
+    @classmethod
+    def of(cls, scan: Scan) -> ScanColumns:
+        """Return the columns of a scan."""
+        if isinstance(scan.files, _Files):
+            return scan.files.columns
+        made = cls(FileColumns([file.data_file for file in scan.files]))
+        for number, file in enumerate(scan.files):
+            made.put(number, file)
+        return made
+
+    def put(self, number: int, file: FileDeletes) -> None:
+        """Put in one of `others`."""
+        self.others[number] = file
+        self.min_deleted[number], self.stored_bytes[number] = file.min_deleted, file.stored_bytes
+        self.containers[number], self.vectors[number] = file.containers, len(file.vectors)
+        self.in_doubt[number], self.hidden[number] = bool(file.errors), file.hidden
+        self.other_deletes[number] = file.other_deletes is not None
+
+    def put_few(self, few: Sequence[FewRead], files: Sequence[Index]) -> None:
+        """Put in data files with one vector each.
+
+        Args:
+            few: the vectors.
+            files: numbers of their data files.
+        """
+        parts = [density_of_each(one.few, self.files.rows[numbers]) for one, numbers in zip(few, files, strict=True)]
+        self.density = np.concatenate([self.density, *parts])
+        if few:
+            numbers = np.concatenate(files)
+            self.min_deleted[numbers] = np.concatenate([one.few.cardinality for one in few])
+            self.containers[numbers] = np.concatenate([one.few.mix for one in few])
+            self.density_of[numbers] = np.arange(len(numbers))
+            self.vectors[numbers] = 1
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """`FileDeletes.deleted_share` of each, 0 without one."""
+        rows = self.files.rows
+        return np.where(rows > 0, self.min_deleted / np.maximum(rows, 1), 0.0)
+
+    @property
+    def most_deleted(self) -> Index:
+        """The data files that have vectors or errors by number, those with the highest share first."""
+        numbers = np.flatnonzero((self.vectors > 0) | self.in_doubt)
+        return numbers[np.argsort(-self.shares[numbers], kind="stable")]
+
+    @cached_property
+    def fully_deleted(self) -> Flags:
+        """`FileDeletes.fully_deleted` of each."""
+        rows: Index = self.files.rows
+        return np.asarray((rows > 0) & (self.min_deleted == rows) & ~self.in_doubt)
+
+    @cached_property
+    def exact(self) -> Flags:
+        """Whether `FileDeletes.deleted` of each is known."""
+        return ~self.in_doubt & ~self.other_deletes
+
+
+class _Files(OnDemand[FileDeletes]):
+    """The data files of a scan, made when they are looked at.
+
+    Args:
+        columns: their numbers.
+        make: takes the number of one.
+    """
+
+    def __init__(self, columns: ScanColumns, make: Callable[[int], FileDeletes]) -> None:
+        super().__init__(len(columns.min_deleted), make)
+        self.columns = columns
 
 
 class _Collector:
@@ -180,16 +293,23 @@ class _Collector:
         self.unreadable = 0
         self.unopened: set[str] = set()
         self.findings: list[Finding] = []
+        self.few: list[FewRead] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
         self._snapshot, self._number = snapshot, snapshot.info.id
-        self._named = vectors_of(vector for vector in snapshot.vectors if vector.data_file in snapshot.files)
-        self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
-        self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
+        self._waiting: dict[str, int] = {}
+        self._wide = sum(vector.data_file is None for vector in self._vectors_apart())
         self._found: dict[str, list[VectorRows]] = {}
         self._stored_bytes: Counter[str] = Counter()
         self._errors: dict[str, list[str]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
+
+    def _vectors_apart(self) -> Sequence[DeletionVector]:
+        return self._snapshot.vectors if self._snapshot.vector_columns.have_wide else ()
+
+    def _of_file(self, path: str) -> Sequence[DeletionVector]:
+        """Return the vectors that name a data file of the snapshot."""
+        return self._snapshot.vector_columns.of_file(self._snapshot.numbers[path])
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -220,22 +340,59 @@ class _Collector:
         if path is None:
             self._wide -= 1
         else:
-            self._waiting[path] -= 1
+            self._waiting[path] = self._left(path) - 1
         if self._wide == 0:  # those of partitions may apply to any file
             for done in dict.fromkeys([*self._found, *self._errors]) if path is None else [path]:
-                if not self._waiting.get(done):
+                if not self._left(done):
                     self._finish(done)
+
+    def _left(self, path: str) -> int:
+        """Return how many vectors of a data file were not added yet."""
+        left = self._waiting.get(path)
+        return len(self._of_file(path)) if left is None else left
 
     def _note(self, *findings: Finding) -> None:
         for finding in findings:
             self.findings.append(finding.in_snapshot(self._number))
 
-    def deletes_of(self, file: DataFile) -> FileDeletes:
-        """Return the deleted rows of a data file, once all vectors were added."""
-        found = self._files.get(file.path)
-        if found is None:
-            rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
-            found = FileDeletes(file, rows=rows, density=shares)
+    def files(self) -> Sequence[FileDeletes]:
+        """Return the deleted rows of all data files, once all vectors were added."""
+        snapshot, number_of = self._snapshot, self._snapshot.numbers
+        vectors, made = snapshot.vector_columns, ScanColumns(snapshot.file_columns)
+        made.put_few(self.few, [vectors.files[one.numbers] for one in self.few])
+        alone = np.full(len(snapshot.data_files), -1, np.int64)
+        for one in self.few:
+            alone[vectors.files[one.numbers]] = one.numbers
+            made.stored_bytes[vectors.files[one.numbers]] = vectors.sizes[one.numbers]
+        for path, file in self._files.items():
+            made.put(number_of[path], file)
+
+        def make(number: int) -> FileDeletes:
+            found = made.others.get(number)
+            if found is not None:
+                return found
+            file = snapshot.data_files[number]
+            if alone[number] < 0:
+                rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
+                return FileDeletes(file, rows=rows, density=shares)
+            return FileDeletes(
+                file,
+                (snapshot.vectors[int(alone[number])],),
+                None,
+                int(made.min_deleted[number]),
+                int(made.stored_bytes[number]),
+                ContainerMix(*made.containers[number].tolist()),
+                made.density[made.density_of[number]] if file.physical_rows is not None else density(_NO_ROWS, None),
+            )
+
+        for number in range(len(alone)) if self._wide_errors else snapshot.with_other_deletes():
+            found = make(number)
+            if (changed := self._with_other_deletes(found)) is not found:
+                made.put(number, changed)
+        return _Files(made, make)
+
+    def _with_other_deletes(self, found: FileDeletes) -> FileDeletes:
+        file = found.data_file
         if self._snapshot.is_hidden(file):
             return replace(found, hidden=True)
         wide, other = self._wide_errors_of(file.partition_key), self._snapshot.other_deletes(file)
@@ -255,7 +412,7 @@ class _Collector:
         found, errors = self._found.pop(path, []), self._errors.pop(path, [])
         unreadable = len(errors)
         wide = tuple(vector for vector, _ in found if vector.data_file is None)
-        vectors = (*self._named.get(path, ()), *wide)
+        vectors = (*self._of_file(path), *wide)
         doubts = tuple(rules.of_data_file(file, vectors, found))
         self._note(*doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
@@ -286,6 +443,29 @@ def _stored_bytes(vector: DeletionVector, found: DeletedRows, total: int) -> int
         return found.stats.size
     whole = vector.size or vector.file_size or 0
     return whole * found.rows.cardinality // total if total else 0
+
+
+def density_of_each(few: Few, rows: Index) -> NDArray[np.float32]:
+    """Return `density` of many vectors: float32[n, `DENSITY_PARTS`].
+
+    Args:
+        few: the vectors, all `found`.
+        rows: int64[n], physical rows of their data files; if they are unknown, nothing is deleted here.
+    """
+    parts, every = np.arange(DENSITY_PARTS), np.arange(DENSITY_PARTS + 1)
+    vector = np.repeat(np.arange(len(rows)), few.cardinality)
+    known, small = rows[vector] >= DENSITY_PARTS, (rows[vector] > 0) & (rows[vector] < DENSITY_PARTS)
+    owner, positions = vector[known], few.positions[known]
+    part = (positions * DENSITY_PARTS + DENSITY_PARTS - 1) // rows[owner]
+    counts = np.bincount(owner * DENSITY_PARTS + part, minlength=len(rows) * DENSITY_PARTS)
+    edges = np.maximum(rows, DENSITY_PARTS)[:, None] * every // DENSITY_PARTS
+    shares = (counts.reshape(-1, DENSITY_PARTS) / np.diff(edges, axis=1)).astype(np.float32)
+    if small.any():
+        deleted = np.zeros((len(rows), DENSITY_PARTS), np.float32)
+        deleted[vector[small], few.positions[small]] = 1
+        few_rows = np.unique(vector[small])
+        shares[few_rows] = deleted[few_rows[:, None], rows[few_rows, None] * parts // DENSITY_PARTS]
+    return shares
 
 
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:
@@ -383,39 +563,46 @@ def totals(scan: Scan) -> Totals:
         UsageError: not a `Scan`.
     """
     check_type(scan, Scan, "scan", "a Scan")
-    mix = ContainerMix()
-    for file in scan.files:
-        mix = mix.plus(file.containers)
-    seen = [file for file in scan.files if not file.hidden]
-    rows = [file.data_file.physical_rows for file in seen]
-    min_deleted = sum(file.min_deleted for file in seen)
-    exact = not scan.lost and all(file.deleted is not None for file in seen)
-    total = _sum(rows)
+    columns = ScanColumns.of(scan)
+    seen = ~columns.hidden
+    rows, min_deleted = columns.files.rows, int(columns.min_deleted[seen].sum())
+    exact = not scan.lost and bool(columns.exact[seen].all())
+    total = _sum(rows[seen], lambda: [file.data_file.physical_rows for file in scan.files if not file.hidden])
     too_few = any(finding.check == BEYOND for finding in scan.findings)
+    shared = {id(vector) for file in columns.others.values() for vector in file.vectors}
+    alone = int(columns.vectors.sum()) - sum(len(file.vectors) for file in columns.others.values())
     return Totals(
         data_files=len(scan.files),
-        with_deletes=sum(file.min_deleted > 0 for file in seen),
-        fully_deleted=sum(file.fully_deleted for file in seen),
-        in_doubt=sum(bool(file.errors) for file in scan.files),
-        other_deletes=sum(file.other_deletes is not None for file in scan.files),
-        uncounted=rows.count(None),
-        hidden=len(scan.files) - len(seen),
+        with_deletes=int(((columns.min_deleted > 0) & seen).sum()),
+        fully_deleted=int((columns.fully_deleted & seen).sum()),
+        in_doubt=int(columns.in_doubt.sum()),
+        other_deletes=int(columns.other_deletes.sum()),
+        uncounted=int((rows[seen] == UNKNOWN).sum()),
+        hidden=int(columns.hidden.sum()),
         rows=total,
         deleted=min_deleted if exact else None,
         min_deleted=min_deleted,
         max_live=None if total is None or too_few else total - min_deleted,
         unreadable=scan.unreadable,
-        data_bytes=_sum([file.data_file.size for file in scan.files]),
-        vectors=len({id(vector) for file in scan.files for vector in file.vectors}),
-        stored_bytes=sum(file.stored_bytes for file in scan.files),
-        containers=mix,
+        data_bytes=_sum(columns.files.sizes, lambda: [file.data_file.size for file in scan.files]),
+        vectors=alone + len(shared),
+        stored_bytes=int(columns.stored_bytes.sum()),
+        containers=ContainerMix(*columns.containers.sum(axis=0).tolist()),
     )
 
 
-def _sum(numbers: list[int | None]) -> int | None:
-    """Return the sum of numbers; None if one is not known."""
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+def _sum(numbers: Index, exactly: Callable[[], list[int | None]]) -> int | None:
+    """Return the sum of recorded numbers; None if one is not known.
+
+    Args:
+        numbers: see `numbers_of`.
+        exactly: returns them where there are odd ones.
+    """
+    if (numbers == UNKNOWN).any():
+        return None
+    if (numbers == ODD).any():
+        return sum(number or 0 for number in exactly())
+    return int(sum(numbers.tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,5 +691,9 @@ def rewrite_candidates(
         if small_file is not None and size is not None and size < small_file:
             yield "small-file"
 
-    found = [RewriteCandidate(file, why) for file in scan.files if not file.errors and (why := tuple(reasons(file)))]
+    columns = ScanColumns.of(scan)
+    may = columns.fully_deleted | (columns.shares >= min_ratio * _NEARLY)
+    may |= np.full(len(may), max_bytes_per_row is not None or small_vector is not None or small_file is not None)
+    files = (scan.files[number] for number in np.flatnonzero(may & ~columns.in_doubt).tolist())
+    found = [RewriteCandidate(file, why) for file in files if (why := tuple(reasons(file)))]
     return tuple(sorted(found, key=lambda one: (-(one.gain or 0), -one.file.min_deleted, one.file.data_file.path)))
