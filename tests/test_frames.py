@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import random
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,7 @@ from dvcodec.io import open_source
 from dvcodec.io.frames import (
     MAX_FILE_BYTES,
     Range,
+    few_at,
     load_frames,
     load_ranges,
     read_frame,
@@ -215,3 +218,45 @@ def test_a_range_that_is_wrong_is_refused_as_if_it_were_alone(odd: Range, error:
             load_ranges(Recorder(FILE), ranges, allowed=BOTH)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+# ------------------------------------------------------------ few rows
+
+
+@each("seed", range(20))
+def test_vectors_of_few_rows_are_those_that_are_valid_one_by_one(seed: int) -> None:
+    """At ranges with gaps and overlaps, of a whole file and of one that ends early."""
+    chance = random.Random(seed)
+    data, ranges = bytearray([1]), []
+    for _ in range(chance.randrange(1, 60)):
+        if chance.random() < 0.1:
+            data += bytes(chance.choice((5, 3 << 19)))
+        rows = RowSet(chance.sample(range(1 << 20), chance.randrange(6)))
+        encoded = bytearray(iceberg.encode(rows))
+        if chance.random() < 0.2:
+            encoded[chance.randrange(len(encoded))] ^= 4
+        wrong = chance.random() < 0.2
+        size = len(encoded) + (chance.choice((-1, 1, 40)) if wrong else 0)
+        ranges.append((len(data) + (chance.choice((0, 1)) if wrong else 0), size, len(rows) + (chance.random() < 0.1)))
+        if chance.random() < 0.1:
+            ranges.append(ranges[-1])
+        data += encoded
+    ranges.sort()
+    if chance.random() < 0.5:
+        del data[chance.randrange(len(data)) :]
+    offsets, sizes, stated = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    with open_source(bytes(data)) as source:
+        found = few_at(source, offsets, sizes, stated, allowed=(Magic.PORTABLE64,), most_rows=4)
+        positions = np.split(found.positions, np.cumsum(found.cardinality)[:-1])
+        for number, one in enumerate(ranges):
+            try:
+                (want,) = load_ranges(source, [one], allowed=(Magic.PORTABLE64,))
+            except DecodeError:
+                assert not found.found[number]
+                continue
+            if len(want) > 4:
+                assert not found.found[number]
+            elif found.found[number]:
+                assert positions[number].tolist() == list(want)
+            else:  # without a bitmap, it is none of the small ones
+                assert not want

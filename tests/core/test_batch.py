@@ -184,6 +184,57 @@ def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.
             assert load(data, starts, sizes) == [one_by_one(data) for data in frames]
 
 
+def damaged_somewhere(frame: bytes, chance: random.Random) -> bytes:
+    """A bit is another one, with or without a CRC that hides it; or bytes are missing."""
+    kind = chance.randrange(4)
+    if kind == 0:
+        return frame[: chance.randrange(len(frame))]
+    damaged = bytearray(frame)
+    damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+    return with_crc(bytes(damaged)) if kind < 3 else bytes(damaged)
+
+
+@each("seed", range(30))
+def test_few_finds_the_valid_vectors_of_few_rows_and_no_other(seed: int) -> None:
+    chance = random.Random(seed)
+    most, frames, stated = chance.choice((4, 900, 1 << 20)), [], []
+    for i in range(40):
+        small = [RowSet(chance.sample(range(1 << 18), count)) for count in (1, 2, 3, 9)]
+        rows = chance.choice([*VALID, *small])
+        frames.append(encode_as(i, rows))
+        if chance.random() < 0.3:
+            frames[-1] = damaged_somewhere(frames[-1], chance)
+        stated.append(chance.choice((-1, len(rows), len(rows), len(rows), len(rows) + 1)))
+    data, starts, sizes = joined(frames, b"?")
+    allowed = chance.choice((tuple(Magic), delta.MAGICS))
+    promised = np.array(stated, np.int64)
+    found = batch.few(Cursor(data), starts, sizes, allowed=allowed, cardinalities=promised, most_rows=most)
+    positions = np.split(found.positions, np.cumsum(found.cardinality)[:-1])
+    for i, (frame, rows) in enumerate(zip(frames, stated, strict=True)):
+        try:
+            want = vector.read(Cursor(frame), allowed, rows if rows >= 0 else None).load()
+        except DecodeError:
+            want = None
+        if want is None or want.cardinality > most:
+            assert not found.found[i]
+        elif found.found[i]:
+            assert positions[i].tolist() == want.to_numpy().tolist()
+            assert found.cardinality[i] == want.cardinality
+            assert found.max[i] == (-1 if want.max is None else want.max)
+            assert found.mix[i].tolist() == list(want.containers)
+        else:
+            assert left_alone(*joined([frame]))
+    wanted = np.array([chance.random() < 0.5 for _ in frames])
+    some = found.of(wanted)
+    assert some.found.tolist() == (found.found & wanted).tolist()
+    kept = [list(positions[i]) for i in np.flatnonzero(some.found)]
+    assert some.positions.tolist() == [position for part in kept for position in part]
+    taken = some.taken()
+    assert taken.found.all()
+    assert taken.cardinality.tolist() == [len(part) for part in kept]
+    assert [taken.max.tolist(), taken.mix.tolist()] == [found.max[some.found].tolist(), found.mix[some.found].tolist()]
+
+
 def test_errors_say_where() -> None:
     good, bad = ice.encode(RowSet([1, 2])), bytearray(ice.encode(RowSet([3, 4])))
     bad[30] ^= 1

@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import RowSet, UsageError
+from dvcodec.core.batch import Few
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.columns import UNKNOWN
 from dvcodec.tables.snapshots.scanning import (
     DENSITY_PARTS,
     FileDeletes,
     Scan,
     density,
+    density_of_each,
     rewrite_candidates,
     scan,
     totals,
@@ -215,6 +218,25 @@ def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> No
         expected.append(mask[start : max(stop, start + 1)].mean())
     assert found.dtype == np.float32
     assert found.tolist() == np.array(expected or [0] * DENSITY_PARTS, np.float32).tolist()
+
+
+@given(st.lists(st.tuples(st.one_of(st.integers(0, 500), st.integers(1, 1 << 50)), st.data()), max_size=9))
+def test_density_of_each_is_that_of_one(files: list[tuple[int, st.DataObject]]) -> None:
+    sets = [RowSet(data.draw(st.sets(st.integers(0, rows - 1), max_size=80)) if rows else ()) for rows, data in files]
+    counts = np.array([len(rows) for rows in sets], np.int64)
+    positions = np.concatenate([np.zeros(0, np.int64), *(rows.to_numpy() for rows in sets)])
+    unused = np.zeros((len(sets), 3), np.int64)
+    few = Few(np.ones(len(sets), np.bool_), counts, unused[:, 0], unused, positions)
+    found = density_of_each(few, np.array([rows for rows, _ in files], np.int64))
+    assert found.dtype == np.float32
+    assert found.tolist() == [density(one, rows).tolist() for one, (rows, _) in zip(sets, files, strict=True)]
+
+
+def test_density_of_each_has_nothing_of_files_of_unknown_rows() -> None:
+    few = Few(np.ones(2, np.bool_), np.array([2, 1]), np.array([9, 9]), np.zeros((2, 3), np.int64), np.array([1, 9, 9]))
+    found = density_of_each(few, np.array([UNKNOWN, 10]))
+    assert found[0].tolist() == [0] * DENSITY_PARTS
+    assert found[1].tolist() == density(RowSet([9]), 10).tolist()
 
 
 # ---------------------------------------------------------------------- totals and rewrite_candidates, from scans

@@ -181,13 +181,13 @@ def few_at(
     found = []
     for first, last, start, stop in coalesce(offsets, sizes):
         within = slice(first, last)
+        starts, lengths = offsets[within] - start, sizes[within]
         try:
             window = read_window(source, start, stop - start)
-        except Truncated:  # of one of them: none is found
-            window = Cursor(b"")
-        starts, lengths = offsets[within] - start, sizes[within]
-        if not window.remaining:
-            starts, lengths = np.zeros_like(starts), np.zeros_like(lengths)
+        except Truncated:
+            there = starts + lengths <= source.size - start
+            starts, lengths = np.where(there, starts, 0), np.where(there, lengths, 0)
+            window = read_window(source, start, int((starts + lengths).max())) if there.any() else Cursor(b"")
         stated = cardinalities[within]
         found.append(
             batch.few(

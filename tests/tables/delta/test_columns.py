@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from cases import each
 from dvcodec.core.errors import DvcodecError
+from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.deleting.keys import keys_finder
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.deleting.predicate import where_finder
@@ -46,13 +48,32 @@ def opened(folder: Path) -> DeltaSnapshot:
 
 
 def read(folder: Path) -> Any:
-    """What a table has, or why it cannot be opened."""
+    """What a table has, or why it cannot be opened. Its columns are those of its objects."""
     try:
         found = opened(folder)
     except DvcodecError as error:
         return str(error)
     files = [(file, file.record, file.partition_values) for file in found.data_files]
+    assert of_files(found.file_columns) == of_files(FileColumns(tuple(found.data_files)))
+    assert of_vectors(found.vector_columns) == of_vectors(VectorColumns(tuple(found.vectors), found.numbers))
     return files, list(found.files), [(vector, vector.record) for vector in found.vectors]
+
+
+def of_files(columns: FileColumns) -> list[list[Any]]:
+    lists = (columns.paths, columns.locations, columns.partitions)
+    return [*map(list, lists), *(one.tolist() for one in (columns.rows, columns.sizes, columns.single))]
+
+
+def of_vectors(columns: VectorColumns) -> list[Any]:
+    numbers = (columns.files, columns.bitmaps, columns.counts, columns.offsets, columns.sizes, columns.cardinalities)
+    places = columns.places
+    return [
+        *(one.tolist() for one in (*numbers, columns.file_sizes, *columns.containers)),
+        [places.paths[one] for one in places.path_of],
+        [list(places.locations), [places.locations[one] for one in places.location_of]],
+        columns.have_wide,
+        [list(columns.of_file(number)) for number in set(columns.files.tolist())],
+    ]
 
 
 @each(
@@ -125,6 +146,17 @@ def test_files_that_are_there_twice(
     by_columns = read(table)
     monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
+
+
+def test_checkpoint_without_a_column_of_vectors(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "table", [added(1, None), added(2, '{"numRecords":1}')])
+    (path,) = (table / "_delta_log").glob("*.parquet")
+    stored = pq.read_table(path)
+    adds = stored["add"].combine_chunks()
+    kept = [field for field in adds.type if field.name != "deletionVector"]
+    fewer = pa.StructArray.from_arrays([adds.field(one.name) for one in kept], fields=kept, mask=adds.is_null())
+    pq.write_table(stored.set_column(stored.schema.names.index("add"), "add", fewer), path)
+    assert read(table)[2] == []
 
 
 def test_bounds_of_all_files_at_once_rule_out_the_same(tmp_path: Path) -> None:

@@ -456,6 +456,8 @@ class Descriptors:
 
 
 def _descriptors_in_columns(actions: Columns, rows: Index) -> Descriptors:
+    if not actions.has_vector.any():  # there may be no column of them
+        return _descriptors(())
     place = np.cumsum(actions.has_vector) - 1
     taken = place[rows[actions.has_vector[rows]]]
     texts = actions.vector_member("pathOrInlineDv").dictionary_encode()

@@ -216,17 +216,12 @@ def read_vectors(
 
 
 def read_and_count(
-    snapshot: Snapshot,
-    wanted: Flags | None = None,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    snapshot: Snapshot, *, threads: int | None = None, progress: Progress | None = None
 ) -> Iterator[FewRead | VectorRead]:
     """Read the vectors of a snapshot like `read_vectors`, most of them many at once.
 
     Args:
         snapshot: the snapshot.
-        wanted: bool[n], vectors that may be read many at once; None = all.
         threads: see `read_vectors`.
         progress: see `read_vectors`.
 
@@ -244,8 +239,6 @@ def read_and_count(
         alone &= columns.cardinalities != ODD
         if "" in columns.places.locations:
             alone &= columns.places.location_of != columns.places.locations.index("")
-        if wanted is not None:
-            alone &= wanted
     yield from _read_all(snapshot, columns, alone, threads, progress)
 
 
