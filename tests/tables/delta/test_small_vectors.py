@@ -42,7 +42,7 @@ def write_table(folder: Path, chance: random.Random, *, checkpoint: bool) -> Non
     """Write a table in which descriptors and vector files are damaged here and there; it has no data files."""
     builder = DeltaBuilder(folder)
     builder.create()
-    actions = []
+    actions: list[dict[str, Action]] = []
     for first in range(0, FILES, PER_CONTAINER):
         content, name = bytearray([1]), uuid.UUID(int=first + 1)
         for number in range(first, first + PER_CONTAINER):
@@ -55,10 +55,16 @@ def write_table(folder: Path, chance: random.Random, *, checkpoint: bool) -> Non
         builder.checkpoint()
 
 
-def added(number: int, name: uuid.UUID, content: bytearray, chance: random.Random) -> Iterator[Action]:
+def added(number: int, name: uuid.UUID, content: bytearray, chance: random.Random) -> Iterator[dict[str, Action]]:
     """Yield the actions of a data file, at most two; its vector is appended to the content of the vector file."""
     stats = chance.choice(("{}", *(f'{{"numRecords":{rows}}}' for rows in (30, 70, 1000, 1000, 1000, 100_000))))
-    action = {"path": f"{number}.parquet", "partitionValues": {}, "size": 9, "modificationTime": 1, "dataChange": True}
+    action: Action = {
+        "path": f"{number}.parquet",
+        "partitionValues": {},
+        "size": 9,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
     action["stats"] = stats
     kind, rows = chance.randrange(20), some_rows(chance)
     if kind == 0:
@@ -70,7 +76,7 @@ def added(number: int, name: uuid.UUID, content: bytearray, chance: random.Rando
         yield {"add": action | {"deletionVector": inline | {"cardinality": len(rows)}}}
         return
     encoded = delta.encode(rows, layout=chance.choice(("portable", "portable", "portable", "native")))
-    vector: dict[str, Any] = {"storageType": "u", "pathOrInlineDv": delta.encode_z85(name.bytes)}
+    vector: Action = {"storageType": "u", "pathOrInlineDv": delta.encode_z85(name.bytes)}
     vector |= {"offset": len(content), "sizeInBytes": len(encoded) - 8, "cardinality": len(rows)}
     if kind == 2:
         vector["cardinality"] += 1
