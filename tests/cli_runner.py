@@ -40,6 +40,7 @@ COMMANDS = (
     "log",
     "report",
     "export-live",
+    "repair",
     "convert-table",
     "delete",
     "enable",

@@ -149,6 +149,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "compact-deletes": ("compact-deletes", folder / "version 2", "--dry-run"),
         "upgrade-deletes": ("upgrade-deletes", folder / "older", "--dry-run"),
         "audit": ("audit", folder / "delta"),
+        "repair": ("repair", folder / "delta"),
         "table": ("table", folder / "delta"),
         "log": ("log", folder / "delta"),
         "report": ("report", folder / "delta", "-o", folder / "report.html"),

@@ -48,11 +48,12 @@ def test_audit_of_a_valid_table(lake: Path) -> None:
 def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
     result = run("audit", damaged)
     assert (result.code, result.err) == (1, "")
-    _, line, last, bounds, older = result.out.splitlines()
+    _, line, last, bounds, older, following = result.out.splitlines()
     assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and bitmap: expected 0x")
     assert last.endswith(": 1 error")
     assert bounds == "1 vector could not be read: 256 rows: unknown how many are deleted, at most 256 live"
     assert older == "snapshot 1 has no vector or data file with these errors (--snapshot 1)"
+    assert following == f"what can be repaired, and how: dvcodec repair {damaged}"
 
 
 def test_audit_json(damaged: Path) -> None:
@@ -77,11 +78,33 @@ def test_notes_are_no_failure_and_are_cut(lake: Path) -> None:
     assert "no findings" in run("audit", lake, "--no-orphans").out
 
 
-def test_repair_plan(damaged: Path) -> None:
-    result = run("audit", damaged, "--repair-plan")
-    assert result.code == 1
-    (action,) = result.json["actions"]
-    assert (action["action"], action["snapshot"]) == ("take-from-snapshot", 1)
+def test_repair(damaged: Path, lake: Path) -> None:
+    """The plan is words, or JSON; the engine's own way back is named where deletes would be lost."""
+    (action,) = run("repair", damaged, "--json").json["actions"]
+    assert (action["action"], action["snapshot"]) == ("correct-bits", 2)
+    shown = run("repair", damaged)
+    assert (shown.code, shown.err) == (1, "")
+    first, last = shown.out.splitlines()
+    assert (
+        first
+        == "  correct-bits (crc)  commit the vector of a.parquet without one flipped bit (byte 20, bit 0), of 68 rows"
+    )
+    assert last == "1 repair can be committed, nothing was written yet: add --commit"
+    flipped(lake / NEW, 27, to=lake / NEW)
+    shown = run("repair", damaged)
+    first, waiting, back = shown.out.splitlines()
+    assert first.startswith("  take-from-snapshot (crc)  commit the vector of snapshot 1, ")
+    assert waiting == "1 repair makes deleted rows live again, and needs --accept-restored-rows with --commit"
+    assert back.startswith("snapshot 1 has none of these errors; to go back to it, ")
+    assert f"RESTORE TABLE delta.`{lake}` TO VERSION AS OF 1 in Spark" in back
+    lines = run("repair", damaged, "--accept-restored-rows").out.splitlines()
+    assert lines[1:] == [last, back]
+
+
+def test_nothing_to_repair(lake: Path) -> None:
+    for flags in ((), ("--commit",)):
+        done = run("repair", lake, *flags)
+        assert (done.code, done.out.splitlines()[-1]) == (0, "nothing to repair")
 
 
 # ---------------------------------------------------------------------------------------------------- table

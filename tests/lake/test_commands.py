@@ -133,7 +133,7 @@ TABLE_COMMANDS = [
     "table {}/%s --json",
     "log {}/%s --files --json",
     "audit {}/%s/ --no-orphans --json",
-    "audit {}/%s --repair-plan",
+    "repair {}/%s --json",
 ]
 
 

@@ -162,8 +162,9 @@ def changed(table: FakeTable, *vectors: DeletionVector, drop: Iterable[DeletionV
     return table
 
 
-def flip(path: str | Path, offset: int) -> None:
-    """Flip one bit of a file."""
+def flip(path: str | Path, *offsets: int) -> None:
+    """Flip one bit of a file, or one at each offset: the checksum of a vector shows where one is."""
     data = bytearray(Path(path).read_bytes())
-    data[offset] ^= 1
+    for offset in offsets:
+        data[offset] ^= 1
     Path(path).write_bytes(bytes(data))

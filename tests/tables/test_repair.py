@@ -16,7 +16,16 @@ import pytest
 from cli_runner import run
 from dvcodec import CommitConflict, MissingExtra, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DeletionVector, SnapshotInfo, audit, commit_repair, enable, open_table, repair_plan
+from dvcodec.tables import (
+    DeletionVector,
+    SnapshotInfo,
+    TableKind,
+    audit,
+    commit_repair,
+    enable,
+    open_table,
+    repair_plan,
+)
 from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -27,6 +36,7 @@ from samples.damages import equal_vector, gone_file, second_vector, stale_blob, 
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 from samples.paimon_table import PaimonFile, build_paimon
+from tables.deleting.libraries import ids_by_library
 
 
 def stale(table: FakeTable, folder: Path) -> None:
@@ -40,13 +50,19 @@ def orphan(table: FakeTable, folder: Path) -> None:
     write_vectors(folder, "more", {"x": RowSet([1])})
 
 
+def wreck(vector: DeletionVector) -> None:
+    """Flip more bits than can be corrected."""
+    at = vector.offset or 0
+    flip(vector.location, at + 9, at + 13, at + 17)
+
+
 def broken(table: FakeTable, folder: Path) -> None:
-    """A third state replaces the vector of a; the new one has a flipped bit."""
+    """A third state replaces the vector of a; the new one has more damage than can be corrected."""
     old = table.snapshot()
     (new,) = write_vectors(folder, "third", {old.data_files[0].path: RowSet([1, 2, 3, 500, 600])})
     vectors = (new, *old.vectors[1:])
     table.states.append(replace(old, info=SnapshotInfo(3, parent=2), vectors=vectors))
-    flip(new.location, (new.offset or 0) + 20)
+    wreck(new)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +112,7 @@ def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> No
     table = make_table(tmp_path)
     (vector,) = write_vectors(tmp_path, "more", {"/other/z.parquet": RowSet([1])})
     changed(table, vector)
-    flip(vector.location, (vector.offset or 0) + 20)
+    wreck(vector)
     plan = repair_plan(audit(table), table)
     assert [(action.action, action.replaces) for action in plan.actions] == [("drop-vectors", (vector,))]
     assert [finding.check for finding in plan.unfixed] == ["crc"]
@@ -124,12 +140,12 @@ def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
     same = replace(table.states[1], vectors=table.states[2].vectors)
     (far,) = write_vectors(tmp_path, "far", {path: RowSet([ROWS])})
     (bad,) = write_vectors(tmp_path, "bad", {path: RowSet([9])})
-    flip(bad.location, (bad.offset or 0) + 20)
+    wreck(bad)
     for vectors in (same.vectors, (far,), (bad,), ()):
         table.states[1] = replace(same, vectors=vectors)
         plan = repair_plan(audit(table, orphans=False), table)
-        assert plan.actions == ()
-        assert [finding.check for finding in plan.unfixed] == ["crc"]
+        assert [(one.action, one.fixes) for one in plan.actions] == [("restore-rows", ("crc",))]
+        assert "whose 5 rows become live again" in plan.actions[0].message
 
 
 def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
@@ -142,7 +158,7 @@ def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
     made = make_table(tmp_path)
     broken(made, tmp_path)
     table = Half(str(tmp_path), made.states)
-    assert [finding.check for finding in repair_plan(audit(table, orphans=False), table).unfixed] == ["crc"]
+    assert [one.action for one in repair_plan(audit(table, orphans=False), table).actions] == ["restore-rows"]
 
 
 def test_what_cannot_be_fixed_is_kept(tmp_path: Path) -> None:
@@ -231,7 +247,7 @@ def test_only_snapshots_from_which_it_was_made(tmp_path: Path) -> None:
     assert [action.snapshot for action in repair_plan(audit(table, orphans=False), table).actions] == [2]
     table.states[0] = replace(table.states[0], info=SnapshotInfo(1, parent=3))
     table.states[1] = replace(table.states[1], vectors=last.vectors)
-    assert repair_plan(audit(table, orphans=False), table).actions == ()
+    assert [one.action for one in repair_plan(audit(table, orphans=False), table).actions] == ["restore-rows"]
     table.states = [replace(state, info=SnapshotInfo(state.info.id)) for state in table.states]
     assert [action.snapshot for action in repair_plan(audit(table, orphans=False), table).actions] == [7]
 
@@ -241,7 +257,7 @@ def test_older_vectors_of_more_rows_are_refused(tmp_path: Path) -> None:
     table = make_table(tmp_path, {"a": RowSet(range(6))})
     broken(table, tmp_path)
     plan = repair_plan(audit(table, orphans=False), table)
-    assert (plan.actions, [finding.check for finding in plan.unfixed]) == ((), ["crc"])
+    assert [(one.action, one.reads, plan.unfixed) for one in plan.actions] == [("restore-rows", (), ())]
 
 
 def test_wrong_files_of_the_same_name_are_left_alone(tmp_path: Path) -> None:
@@ -305,7 +321,7 @@ def test_iceberg(tmp_path: Path, tweak: Callable[[Path], Tweak], action: str, ro
     first = Commit(data={"a": COUNT, "b": COUNT}, vectors={"a": RowSet([1, 2]), "b": RowSet([3])})
     build_iceberg(folder, first, tweak_entry=tweak(folder))
     assert run("audit", folder).code == 1
-    done = run("audit", folder, "--repair-plan", "--commit")
+    done = run("repair", folder, "--commit", "--json")
     assert (done.code, done.err) == (0, "")
     commit = done.json["commit"]
     assert {one["action"] for one in commit["actions"]} == {action}
@@ -316,7 +332,7 @@ def test_iceberg(tmp_path: Path, tweak: Callable[[Path], Tweak], action: str, ro
     table = pytest.importorskip("pyiceberg.table").StaticTable
     source = open_iceberg(folder).metadata.source
     assert table.from_metadata(source).scan().to_arrow().num_rows == 2 * COUNT - len(rows) - len(found)
-    again = run("audit", folder, "--repair-plan", "--commit")
+    again = run("repair", folder, "--commit", "--json")
     assert (again.code, again.json["commit"]["committed"]) == (0, False)
 
 
@@ -341,7 +357,7 @@ def test_a_vector_of_another_range(tmp_path: Path, other: RowSet, by: int | None
 
     build_iceberg(tmp_path / "t", Commit(data={"a": COUNT, "b": COUNT}, vectors=vectors), tweak_entry=tweak)
     assert run("audit", folder).code == 1
-    done = run("audit", folder, "--repair-plan", "--commit")
+    done = run("repair", folder, "--commit", "--json")
     assert (done.code, done.err, done.json["unfixed"]) == (0, "", [])
     assert [one["action"] for one in done.json["commit"]["actions"]] == ["correct-range"]
     assert deleted_lists(folder) == {"a": [1, 2], "b": list(other)}
@@ -353,7 +369,7 @@ def test_vectors_of_another_partition(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "t"
     make_iceberg(name, folder)
     before = deleted_lists(folder)
-    done = run("audit", folder, "--repair-plan", "--commit")
+    done = run("repair", folder, "--commit", "--json")
     assert (done.code, done.json["commit"]["committed"], done.json["unfixed"]) == (0, True, [])
     assert deleted_lists(folder) == before
 
@@ -370,7 +386,7 @@ def test_vectors_of_data_files_that_are_gone(tmp_path: Path) -> None:
     paimon.write_index_manifest(path, [replace(entry, vectors=(first, replace(second, data_file="ghost")))])
     for folder, left in ((iceberg_folder, {"a": [1, 2]}), (paimon_folder, {"f0.parquet": [0, 9]})):
         assert "gone-data-file" in run("audit", folder, "--json").out
-        done = run("audit", folder, "--repair-plan", "--commit")
+        done = run("repair", folder, "--commit", "--json")
         assert (done.code, done.err, done.json["unfixed"]) == (0, "", [])
         assert (done.json["commit"]["committed"], done.json["commit"]["left"]) == (True, [])
         assert audit(open_table(folder), orphans=False).findings == ()
@@ -381,10 +397,7 @@ def unreadable(folder: Path) -> None:
     """Of the last snapshot: the one before has a vector that can be read, of fewer rows."""
     first = Commit(data={"a": COUNT}, vectors={"a": RowSet([1, 2])})
     build_iceberg(folder, first, Commit(vectors={"a": RowSet([1, 2, 5])}))
-    path = folder / "data" / "vectors-2-0.puffin"
-    data = bytearray(path.read_bytes())
-    data[30] ^= 1
-    path.write_bytes(data)
+    wreck(open_table(folder).snapshot().vectors[0])
 
 
 def position_deletes(folder: Path) -> None:
@@ -399,7 +412,7 @@ def position_deletes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("craft", "line"),
     [
-        (unreadable, "not committed: take-from-snapshot: rows that are deleted now would live again"),
+        (unreadable, "not committed: take-from-snapshot: deleted rows would be live again"),
         (position_deletes, "not committed: correct-file-size: it concerns position deletes: upgrade-deletes"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -408,8 +421,8 @@ def test_what_is_left(tmp_path: Path, craft: Callable[[Path], None], line: str) 
     folder = tmp_path / "t"
     craft(folder)
     files = set(folder.rglob("*"))
-    done = run("audit", folder, "--repair-plan", "--commit")
-    assert done.complaint.startswith(line.format(folder))
+    assert run("repair", folder, "--commit").complaint.startswith(line.format(folder))
+    done = run("repair", folder, "--commit", "--json")
     assert (done.json["commit"]["committed"], len(done.json["commit"]["left"])) == (False, 1)
     assert set(folder.rglob("*")) == files
 
@@ -462,11 +475,6 @@ def missing(*_: object) -> Any:
     raise MissingExtra("fastavro", "tables")
 
 
-def test_options_go_together(tmp_path: Path) -> None:
-    build_iceberg(tmp_path / "t", Commit(data={"a": COUNT}))
-    assert "--commit needs --repair-plan" in run("audit", tmp_path / "t", "--commit").complaint
-
-
 @pytest.mark.parametrize("doubled", [True, False], ids=["doubled", "cardinality"])
 def test_delta(tmp_path: Path, doubled: bool) -> None:
     """deltalake reads the table afterwards."""
@@ -485,7 +493,7 @@ def test_delta(tmp_path: Path, doubled: bool) -> None:
     else:
         added["deletionVector"]["cardinality"] = 7
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    done = run("audit", folder, "--repair-plan", "--commit", "--no-orphans")
+    done = run("repair", folder, "--commit", "--json", "--no-orphans")
     assert (done.code, done.json["commit"]["committed"]) == (0, True)
     expected = [number for number in range(COUNT) if number not in ((0, 1, 2, 9) if doubled else (0, 1, 2))]
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder)).execute("SELECT id FROM t")
@@ -500,6 +508,118 @@ def test_paimon(tmp_path: Path) -> None:
     (entry,) = paimon.read_index_manifest(path)
     wrong = tuple(replace(meta, cardinality=5) for meta in entry.vectors or ())
     paimon.write_index_manifest(path, [replace(entry, vectors=wrong)])
-    done = run("audit", folder, "--repair-plan", "--commit", "--no-orphans")
+    done = run("repair", folder, "--commit", "--json", "--no-orphans")
     assert (done.code, done.json["commit"]["files"]) == (0, 2)
     assert deleted_lists(folder) == {"f0.parquet": [0, 9], "f1.parquet": [1, 9]}
+
+
+# ------------------------------------------------------------------------- vectors that cannot be read, of real tables
+
+
+def iceberg_table(folder: Path) -> None:
+    first = Commit(data={"a": COUNT, "b": COUNT}, vectors={"a": RowSet([1, 2])})
+    build_iceberg(folder, first, Commit(vectors={"a": RowSet([1, 2, 5]), "b": RowSet([3])}))
+
+
+def ids_of(number: int) -> pa.Table:
+    return pa.table({"id": range(number * COUNT, (number + 1) * COUNT)})
+
+
+def delta_table(folder: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    for number in range(2):
+        rows = ids_of(number).append_column("f", pa.array(["ab"[number]] * COUNT))
+        deltalake.write_deltalake(folder, rows, mode="append", partition_by=["f"])
+    enable(open_table(folder))
+    for where in ("id IN (1, 2)", f"id IN (5, {COUNT + 3})"):
+        open_table(folder).delete(where)
+
+
+def paimon_table(folder: Path) -> None:
+    files = [PaimonFile(f"{name}.parquet", ids_of(number)) for number, name in enumerate("ab")]
+    build_paimon(folder, [(0, "id", "BIGINT")], [files], options={"deletion-vectors.enabled": "true"})
+    for rows in ({"a": RowSet([1, 2])}, {"a": RowSet([5]), "b": RowSet([3])}):
+        table = open_table(folder)
+        paths = {name_of(file.path): file.path for file in table.snapshot().data_files}
+        table.delete(positions={paths[name]: some for name, some in rows.items()})
+
+
+def lance_table(folder: Path) -> None:
+    lance = pytest.importorskip("lance")
+    for number in range(2):
+        lance.write_dataset(ids_of(number), folder, mode="append" if number else "create")
+    for rows in ({0: RowSet([1, 2])}, {0: RowSet([5]), 1: RowSet([3])}):
+        table = open_table(folder)
+        files = table.snapshot().data_files
+        table.delete(positions={files[number].path: some for number, some in rows.items()})
+
+
+def name_of(path: str) -> str:
+    return path[2] if path.startswith("f=") else path.rpartition("/")[2].partition(".")[0]
+
+
+def live_by_libraries(folder: Path) -> Iterator[list[int]]:
+    """Ids of the live rows, sorted, as each library reads them that has no defect with such a table."""
+    table = open_table(folder)
+    pl = pytest.importorskip("polars")
+    if table.kind is TableKind.ICEBERG:
+        yield ids_by_library({"location": str(folder)})
+        source = open_iceberg(folder).metadata.source
+        yield sorted(pl.scan_iceberg(source).collect()["id"].to_list())
+    elif table.kind is TableKind.DELTA:
+        yield ids_by_library({"location": str(folder)})
+        yield sorted(pl.scan_delta(str(folder)).collect()["id"].to_list())
+    else:
+        yield ids_by_library({"location": str(folder)})
+
+
+MADE = {"iceberg": iceberg_table, "delta": delta_table, "paimon": paimon_table, "lance": lance_table}
+REPAIRED = {
+    "bit": ("a", "correct-bits", {"a": {1, 2, 5}, "b": {3}}),
+    "more": ("a", "take-from-snapshot", {"a": {1, 2}, "b": {3}}),
+    "the only vector": ("b", "restore-rows", {"a": {1, 2, 5}, "b": set()}),
+}
+"""Damage -> the data file with the damaged vector, how it is repaired, rows that are deleted afterwards."""
+
+
+@pytest.mark.filterwarnings("ignore:.*polars_iceberg.*")
+@pytest.mark.parametrize("damage", REPAIRED)
+@pytest.mark.parametrize("kind", MADE)
+def test_vectors_that_cannot_be_read(kind: str, damage: str, tmp_path: Path) -> None:
+    """Libraries read the table afterwards, and dvcodec deletes from it."""
+    if (kind, damage) == ("lance", "bit"):
+        pytest.skip("deletion files of Lance have no checksum")
+    folder = tmp_path / "t"
+    MADE[kind](folder)
+    name, action, deleted = REPAIRED[damage]
+    snapshot = open_table(folder).snapshot()
+    of_lance = {file.path: "ab"[number] for number, file in enumerate(snapshot.data_files) if kind == "lance"}
+    vectors = {of_lance.get(path := str(one.data_file), name_of(path)): one for one in snapshot.vectors}
+    damaged = vectors[name]
+    if damage == "bit":
+        flip(damaged.location, (damaged.offset or 0) + 20)
+    elif kind == "lance":
+        data = Path(damaged.location).read_bytes()
+        Path(damaged.location).write_bytes(data[:16] + bytes(len(data) - 32) + data[-16:])
+    else:
+        wreck(damaged)
+    flags = ["--accept-restored-rows"] if action != "correct-bits" else []
+    shown = run("repair", folder, *flags)
+    assert (shown.code, shown.out.splitlines()[0].split()[0]) == (1, action)
+    assert "1 repair can be committed, nothing was written yet: add --commit" in shown.out
+    if flags:
+        left = run("repair", folder, "--commit")
+        assert left.complaint.startswith(f"not committed: {action}: deleted rows would be live again")
+        assert (left.code, left.out.splitlines()[0]) == (1, "nothing was committed")
+    done = run("repair", folder, "--commit", *flags)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1].startswith(f"1 repaired, snapshot {open_table(folder).snapshot().info.id};")
+    assert audit(open_table(folder), orphans=False).findings == ()
+    live = [(i, number) for i, gone in enumerate(deleted.values()) for number in range(COUNT) if number not in gone]
+    second = 1_000_000 if kind == "iceberg" else COUNT
+    expected = [i * second + number for i, number in live]
+    for found in live_by_libraries(folder):
+        assert found == expected
+    open_table(folder).delete("id = 7")
+    for found in live_by_libraries(folder):
+        assert found == [number for number in expected if number != 7]

@@ -190,7 +190,8 @@ class FileDelete:
         data_file: of the base snapshot.
         replaced: vectors of the base snapshot that apply only to this data file: the new vector includes their rows.
         before: all rows that are deleted in the base snapshot, by whatever vector.
-        rows: all rows that are deleted afterwards, `before` included: 0-based physical positions.
+        rows: all rows that are deleted afterwards, `before` included: 0-based physical positions. Without any, as only
+            a repair may restore them, the data file gets no vector.
         whole: no live row is left: the data file is removed instead of getting a vector.
     """
 

@@ -3,16 +3,21 @@
 `repair_plan` lists an action for each finding that can be fixed, and the findings that none of them fixes; nothing is
 written. `commit_repair` commits the actions that need nothing but new vectors: each data file of an action gets one new
 vector of all rows of its present ones, as `dvcodec.tables.delete` commits them, and vectors of data files that are gone
-are taken out. What would be more than that is left to the user: see `Repaired.left`.
+are taken out. Those that make deleted rows live again are committed only if that is accepted. The others are left to
+the user: see `Repaired.left`.
 
 Actions, each the `action` of its `RepairAction`:
 
+- ``correct-bits``: commit the vector without the flipped bit, or the wrong byte, that its checksum shows: see
+  `dvcodec.correct`;
 - ``merge-vectors``: commit one new vector, the union of several for one data file;
 - ``drop-vectors``: commit the removal of vectors: all but one of equal ones, or one whose data file is gone;
 - ``rewrite-paths``: commit vectors for the current paths of their data files;
 - ``take-from-snapshot``: commit the newest valid vector of an older snapshot for one that cannot be read. Rows that
   were deleted since become live again, and rows that were restored since may be deleted again; the message has a lower
   bound of the former, if known;
+- ``restore-rows``: commit the removal of a vector that cannot be read, if no older one helps: its rows become live
+  again;
 - ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly, or that is
   recorded in another partition than its data file;
 - ``correct-range``: commit the vector from where its Puffin file has it, for one with another range in the metadata;
@@ -26,9 +31,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, UsageError
+from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import counted
 from dvcodec.core.usage import check_type
+from dvcodec.io.frames import read_frame
+from dvcodec.ops.correct import Correction, correct
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.deleting.run import Plan, attempt
@@ -79,6 +87,16 @@ class RepairAction:
     path: str | None = None
     mapping: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether `commit_repair` can commit it; the others are for other tools."""
+        return self.action in _COMMITTED
+
+    @property
+    def restores_rows(self) -> bool:
+        """Whether rows that are deleted now become live again."""
+        return self.action in _RESTORING
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -174,7 +192,7 @@ class _Planner:
         else:
             is_moved = finding.check in _OF_RANGE and not self._right.keys().isdisjoint(finding.vectors[:1])
             action = self._combine(finding, _RANGE) if is_moved else None
-            plan = self._plans.get(finding.check)
+            plan = self.plans.get(finding.check)
             self._add(finding, action or (None if plan is None else plan(self, finding)))
 
     def finish(self) -> None:
@@ -223,14 +241,17 @@ class _Planner:
 
     @staticmethod
     def _renews(action: RepairAction, finding: Finding) -> bool:
-        return bool(action.reads) or (finding.check == "blob-cardinality" and finding.actual == str(action.cardinality))
+        if action.reads or action.restores_rows:
+            return True
+        return finding.check == "blob-cardinality" and finding.actual == str(action.cardinality)
 
     def _add(self, finding: Finding, action: RepairAction | None) -> None:
         """Keep an action; a data file gets one new vector at most."""
-        if action is None or (action.reads and finding.data_file in self._fixed):
+        renews = action is not None and (action.reads or action.restores_rows)
+        if action is None or (renews and finding.data_file in self._fixed):
             self.unfixed.append(finding)
             return
-        if action.reads and finding.data_file is not None:
+        if renews and finding.data_file is not None:
             self._fixed.add(finding.data_file)
         self.actions.append(action)
 
@@ -268,9 +289,33 @@ class _Planner:
             details={"keeps": [place(vector) for vector in kept]},
         )
 
+    def _recover(self, finding: Finding) -> RepairAction | None:
+        """Plan what replaces a vector that cannot be read; None if that of position deletes, or of no data file."""
+        vector = finding.vectors[0]
+        if vector.format == POSITION_DELETES or vector.data_file not in self._snapshot.files:
+            return None
+        return self._correct_bits(finding) or self._take_from_snapshot(finding) or self._restore_rows(finding)
+
+    def _correct_bits(self, finding: Finding) -> RepairAction | None:
+        vector = finding.vectors[0]
+        found = _corrected(self._snapshot, vector)
+        if found is None:
+            return None
+        return RepairAction(
+            "correct-bits",
+            f"commit the vector of {vector.data_file} without {found.describe(vector.offset or 0)}, of "
+            f"{counted(found.rows.cardinality, 'row')}{found.caution}",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
+            finding.vectors,
+            self._snapshot.info.id,
+            found.rows.cardinality,
+        )
+
     def _take_from_snapshot(self, finding: Finding) -> RepairAction | None:
         vector = finding.vectors[0]
-        found = None if finding.data_file is None else self._older.find(vector)
+        found = self._older.find(vector)
         if found is None:
             return None
         snapshot, older, rows = found
@@ -278,17 +323,29 @@ class _Planner:
         if left is not None and left < 0:  # rows were restored since: they would be deleted again
             return None
         lost = "an unknown number of" if left is None else f"at least {left}"
+        changes = f"{lost} rows that were deleted since become live again, and rows restored since are deleted again"
         return RepairAction(
             "take-from-snapshot",
             f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
-            f"{rows.cardinality} rows; {lost} rows that were deleted since become live again, and rows that were "
-            "restored since are deleted again, unless that is corrected",
+            f"{counted(rows.cardinality, 'row')}; {changes if left != 0 else 'as many as recorded, perhaps others'}",
             (finding.check,),
             finding.data_file,
             finding.vectors,
             (older,),
             snapshot.info.id,
             rows.cardinality,
+            details={"recorded_cardinality": vector.cardinality, "lossless": False},
+        )
+
+    def _restore_rows(self, finding: Finding) -> RepairAction:
+        vector = finding.vectors[0]
+        rows = "an unknown number of rows" if vector.cardinality is None else counted(vector.cardinality, "row")
+        return RepairAction(
+            "restore-rows",
+            f"commit the removal of the vector of {vector.data_file}, whose {rows} become live again",
+            (finding.check,),
+            finding.data_file,
+            finding.vectors,
             details={"recorded_cardinality": vector.cardinality, "lossless": False},
         )
 
@@ -325,14 +382,14 @@ class _Planner:
             details=finding.details,
         )
 
-    _plans: Mapping[str, Callable[[_Planner, Finding], RepairAction | None]] = {
+    plans: Mapping[str, Callable[[_Planner, Finding], RepairAction | None]] = {
         "equal-vectors": _drop,
         "gone-data-file": _drop,
         "cardinality": _correct_cardinality,
         "file-size": _correct_file_size,
         "orphan-vector-file": _remove_file,
         "orphan-data-file": _remove_file,
-        **dict.fromkeys(_UNREADABLE, _take_from_snapshot),
+        **dict.fromkeys(_UNREADABLE, _recover),
         **dict.fromkeys(_COMBINED, _combine),
     }
 
@@ -425,11 +482,35 @@ def _union(snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | No
         return None
 
 
-_COMMITTED = frozenset(
-    {"merge-vectors", "drop-vectors", "write-again", "correct-range", "correct-cardinality", "correct-file-size"}
-)
+def _corrected(snapshot: Snapshot, vector: DeletionVector) -> Correction | None:
+    """Return a vector without its damage, if `correct` finds it; inline vectors have no checksum."""
+    if vector.format not in _FRAMED or not vector.path or vector.offset is None or vector.size is None:
+        return None
+    storage = snapshot.table.folder.storage
+    try:
+        with storage.open(vector.location) as source:
+            frame = read_frame(source, vector.offset, vector.size, storage.limits)
+        found = correct(frame.view, cardinality=vector.cardinality, limits=storage.limits)
+        rules.refuse(rules.positions(snapshot.files[str(vector.data_file)], vector, found.rows.max))
+    except (DvcodecError, OSError):
+        return None
+    return found if found.changes else None
+
+
+MENDED = frozenset({*_Planner.plans, *_STALE}) - {"orphan-vector-file", "orphan-data-file"}
+"""Checks whose findings a repair may fix."""
+_FRAMED = frozenset({"iceberg", "delta", "paimon32", "paimon64"})
+_RESTORING = frozenset({"take-from-snapshot", "restore-rows"})
+_COMMITTED = _RESTORING | {
+    "correct-bits",
+    "merge-vectors",
+    "drop-vectors",
+    "write-again",
+    "correct-range",
+    "correct-cardinality",
+    "correct-file-size",
+}
 _LEFT = {
-    "take-from-snapshot": "rows that are deleted now would live again: commit it yourself if that is what you want",
     "rewrite-paths": "the vectors are for data files at other paths: the whole table has to be rewritten to them",
     "remove-file": "a commit in progress may need it: expiring snapshots, vacuuming or removing orphans removes it",
 }
@@ -463,16 +544,19 @@ class Repaired:
         return {name: getattr(self, name) for name in self.__slots__} | {"actions": actions, "left": left}
 
 
-def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
+def commit_repair(plan: RepairPlan, table: Table, *, accept_restored_rows: bool = False) -> Repaired:
     """Commit the actions of a plan that need nothing but new vectors, all in one commit.
 
-    These are ``merge-vectors``, ``drop-vectors``, ``write-again``, ``correct-range``, ``correct-cardinality``, which
-    takes the stored rows for the right ones, and ``correct-file-size``. The vectors are read and verified again, and
+    These are ``correct-bits``, ``merge-vectors``, ``drop-vectors``, ``write-again``, ``correct-range``,
+    ``correct-cardinality``, which takes the stored rows for the right ones, and ``correct-file-size``; and
+    ``take-from-snapshot`` and ``restore-rows``, if that is accepted. The vectors are read and verified again, and
     merged.
 
     Args:
         plan: from `repair_plan`, for an audit of the current snapshot.
         table: the table for which it was made.
+        accept_restored_rows: also commit actions that make deleted rows live again. Where an older snapshot is sound,
+            the engine's own restore may be better: it loses what was committed since, but no row of before.
 
     Raises:
         UsageError: the plan is for another table; or the table must not be written to: the message says why.
@@ -484,6 +568,7 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
     """
     check_type(plan, RepairPlan, "plan", "a RepairPlan")
     check_table(table)
+    check_type(accept_restored_rows, bool, "accept_restored_rows", "a bool")
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
     writer = committer_of(table)
@@ -494,7 +579,7 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
         )
     writer.check(base)
     writer.check_vectors(base)
-    new = _NewVectors(base, plan)
+    new = _NewVectors(base, plan, accept_restored_rows=accept_restored_rows)
     judged = [(action, new.reason(action)) for action in plan.actions]
     done = tuple(action for action, reason in judged if reason is None)
     left = tuple((action, reason) for action, reason in judged if reason is not None)
@@ -509,8 +594,9 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
 class _NewVectors:
     """The vectors that replace those of data files."""
 
-    def __init__(self, base: Snapshot, plan: RepairPlan) -> None:
+    def __init__(self, base: Snapshot, plan: RepairPlan, *, accept_restored_rows: bool) -> None:
         self._base = base
+        self._refused = frozenset() if accept_restored_rows else _RESTORING
         self._vectors = vectors_of(base.vectors)
         self._cardinality: dict[DeletionVector, int | None] = {
             vector: action.cardinality
@@ -521,13 +607,21 @@ class _NewVectors:
         self._right: dict[DeletionVector, DeletionVector] = {
             vector: read
             for action in plan.actions
-            if action.action in _COMMITTED and action.reads
+            if action.action in _COMMITTED - _RESTORING and action.reads
             for vector, read in zip(action.replaces, action.reads, strict=True)
+        }
+        self._recovered: dict[DeletionVector, RepairAction] = {
+            vector: action
+            for action in plan.actions
+            if action.action in (_RESTORING | {"correct-bits"}) - self._refused
+            for vector in action.replaces
         }
         self._found: dict[str, FileDelete | str] = {}
 
     def reason(self, action: RepairAction) -> str | None:
         """Return why an action cannot be committed; None if it can."""
+        if action.action in self._refused:
+            return "deleted rows would be live again: committed if that is accepted (--accept-restored-rows)"
         if action.action not in _COMMITTED:
             return _LEFT.get(action.action, "it is not known how to commit it")
         for vector in action.replaces:
@@ -537,8 +631,15 @@ class _NewVectors:
         return None
 
     def deletes(self, actions: tuple[RepairAction, ...]) -> Iterator[FileDelete]:
-        """Yield what is committed for each data file of actions that can be."""
+        """Yield what is committed for each data file of actions that can be.
+
+        No vector stays in a Puffin file with damage: pyiceberg decodes all blobs of a file of which it needs one.
+        """
         wanted = {vector.data_file for action in actions for vector in action.replaces}
+        damaged = {vector.location for action in actions for vector in action.replaces if vector in self._recovered}
+        for vector in self._base.vectors if self._base.table.kind is TableKind.ICEBERG else ():
+            if vector.location in damaged and isinstance(self._of(vector), FileDelete):
+                wanted.add(vector.data_file)
         for path, found in self._found.items():
             if path in wanted and isinstance(found, FileDelete):
                 yield found
@@ -564,14 +665,35 @@ class _NewVectors:
         rows = RowSet()
         try:
             for vector in vectors:
-                right = self._right.get(vector, vector)
-                counted = replace(right, cardinality=self._cardinality.get(vector, vector.cardinality))
-                for found in self._base.read(counted):
-                    rules.refuse(rules.positions(file, vector, found.rows.max))
-                    rows = rows | found.rows
+                found = self._rows(vector)
+                rules.refuse(rules.positions(file, vector, found.max))
+                rows = rows | found
             whole = are_all_rows(self._base, file, rows)
         except MissingExtra:
             raise
         except (DvcodecError, OSError) as error:
             return " ".join(str(error).split())
         return FileDelete(file, tuple(vectors), rows, rows, whole)
+
+    def _rows(self, vector: DeletionVector) -> RowSet:
+        """Read a vector, as the actions for it want.
+
+        Raises:
+            DecodeError: it cannot be read, and none of them recovers it.
+            UsageError: an older snapshot of an action is gone.
+            OSError: a file cannot be read.
+        """
+        action = self._recovered.get(vector)
+        if action is None:
+            right = self._right.get(vector, vector)
+            right = replace(right, cardinality=self._cardinality.get(vector, vector.cardinality))
+            return RowSet().union(*(found.rows for found in self._base.read(right)))
+        if action.action == "restore-rows":
+            return RowSet()
+        if action.action == "take-from-snapshot":
+            older = self._base.table.snapshot(action.snapshot)
+            return RowSet().union(*(found.rows for one in action.reads for found in older.read(one)))
+        corrected = _corrected(self._base, vector)
+        if corrected is None:
+            raise NotCanonical("vector", source=vector.location, expected="the damage of the plan", actual="another")
+        return corrected.rows

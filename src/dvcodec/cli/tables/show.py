@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,6 @@ from dvcodec.cli.tables.shared import (
     Allow,
     Catalog,
     Kind,
-    OnlyWriter,
     Orphans,
     Reference,
     SnapshotId,
@@ -27,12 +27,11 @@ from dvcodec.cli.tables.shared import (
     snapshot_text,
 )
 from dvcodec.cli.targets import Json, MinRatio, Output, messages_of, sink_of
-from dvcodec.core.errors import UsageError
 from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
 from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.repair import commit_repair, repair_plan
+from dvcodec.tables.repair import MENDED
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import Finding, Severity, place
 from dvcodec.tables.snapshots.live import export_live as export
@@ -262,7 +261,6 @@ def audit(
     kind: Kind = None,
     catalog: Catalog = None,
     reference: Reference = None,
-    only_writer: OnlyWriter = False,
     allow: Allow = None,
     orphans: Orphans = True,
     deep: Annotated[
@@ -276,46 +274,22 @@ def audit(
         bool, typer.Option("--all", help=f"Show all findings, not only the first {_SHOWN} of each kind.")
     ] = False,
     as_json: Json = False,
-    plan: Annotated[
-        bool,
-        typer.Option("--repair-plan", help="Print a plan that repairs the findings, as JSON, instead of the findings."),
-    ] = False,
-    commit: Annotated[
-        bool,
-        typer.Option("--commit", help="With --repair-plan: commit its actions that need nothing but new vectors."),
-    ] = False,
 ) -> None:
     """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
 
-    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. Only --commit changes the
-    table; it audits the table again afterwards, and the exit code is that of the second audit.
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table.
     """
-    if commit and not plan:
-        raise UsageError("--commit needs --repair-plan")
-    table = opened(target, kind, allow, catalog, only_writer, reference)
-
-    def check(number: int | None) -> Audit:
-        with counter("auditing") as progress:
-            return audit_table(table, number, orphans=orphans, deep=deep, threads=threads, progress=progress)
-
-    found = check(snapshot)
-    if plan:
-        repair = repair_plan(found, table)
-        summary: dict[str, Any] = repair.to_dict()
-        if commit:
-            done = commit_repair(repair, table)
-            summary["commit"] = done.to_dict()
-            for action, reason in done.left:
-                complain(f"not committed: {action.action}: {reason}")
-            if done.committed:
-                table = opened(target, kind, allow, catalog, only_writer, reference)
-                found = check(None)
-        print_json(summary)
-    elif as_json:
+    table = opened(target, kind, allow, catalog, reference=reference)
+    with counter("auditing") as progress:
+        found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
+    if as_json:
         findings = {"findings": map(Finding.to_dict, found.findings), "notes": map(Finding.to_dict, found.notes)}
         print_json(found.summary() | findings | {"totals": totals(found.scan).to_dict()})
     else:
         _show_audit(found, every)
+        if snapshot is None and not MENDED.isdisjoint(finding.check for finding in found.findings):
+            named = "" if catalog is None else f" --catalog {quote(catalog)}"
+            print(f"what can be repaired, and how: dvcodec repair {quote(plain(target))}{named}")
     raise typer.Exit(0 if found.ok else 1)
 
 

@@ -215,7 +215,7 @@ class Committer(ABC, Generic[S]):
 
         Args:
             base: the snapshot to commit on top of.
-            deletes: one for each data file, none of them `FileDelete.whole`.
+            deletes: one for each data file that gets a vector.
             written: location of each new file, appended before the file is written: the caller removes them if the
                 commit fails.
 
@@ -581,7 +581,7 @@ def attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
         CommitConflict, CommitUnknown, DecodeError, UsageError, OSError: see `Committer.write` and `Committer.commit`.
     """
     with new_files(plan.base.table.folder.storage) as files:
-        partial = [one for one in plan.deletes if not one.whole]
+        partial = [one for one in plan.deletes if one.rows and not one.whole]
         written = committer.write(plan.base, partial, files) if partial else Written({}, 0)
         with committing(files):
             snapshot = committer.commit(plan.base, plan.deletes, written, files)

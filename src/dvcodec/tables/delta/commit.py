@@ -187,7 +187,8 @@ def _actions(
         for old in [_known(AddFile.of(vector)) for vector in one.replaced] or [added]:
             yield {"remove": gone | {name: old[name] for name in _REPEATED if old.get(name) is not None}}
         if not one.whole:
-            yield {"add": added | _changed(one, written.locations[one.data_file.path], base)}
+            changed = added | _changed(one, written.locations.get(one.data_file.path), base)
+            yield {"add": {name: value for name, value in changed.items() if value is not None}}
 
 
 def _known(added: AddFile) -> dict[str, Any]:
@@ -195,8 +196,10 @@ def _known(added: AddFile) -> dict[str, Any]:
     return {name: value for name, value in added.action.items() if not name.endswith("_parsed")}
 
 
-def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict[str, Any]:
-    """Return the members of an ``add`` that a new vector changes."""
+def _changed(one: FileDelete, location: DvLocation | None, base: DeltaSnapshot) -> dict[str, Any]:
+    """Return the members of an ``add`` that a new vector changes, or, without a location, that of none any more."""
+    if location is None:
+        return {"dataChange": True, "deletionVector": None}
     rows = one.data_file.physical_rows
     if rows is None:
         rows = base.stored_rows(one.data_file)
@@ -216,9 +219,9 @@ def _metrics(deletes: Sequence[FileDelete]) -> dict[str, int]:
         "numRemovedFiles": removed,
         "numAddedFiles": 0,
         "numDeletedRows": sum(one.gained for one in deletes),
-        "numDeletionVectorsAdded": len(deletes) - removed,
+        "numDeletionVectorsAdded": sum(not one.whole and bool(one.rows) for one in deletes),
         "numDeletionVectorsRemoved": sum(bool(one.replaced) for one in deletes),
-        "numDeletionVectorsUpdated": sum(bool(one.replaced) and not one.whole for one in deletes),
+        "numDeletionVectorsUpdated": sum(bool(one.replaced and one.rows) and not one.whole for one in deletes),
     }
 
 

@@ -189,7 +189,9 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         if has_vectors:
             _check_replaced(base, deletes, gone)
         gone += self.dropped
+        restored = any(not delete.rows and not delete.whole for delete in deletes)
         replacement = Replacement(
+            operation="overwrite" if restored else "delete",
             vectors=written.locations,
             position_deletes=written.position_deletes if isinstance(written, IcebergWritten) else (),
             removed=frozenset(removed),

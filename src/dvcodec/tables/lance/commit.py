@@ -285,7 +285,8 @@ def _changes(base: LanceSnapshot, deletes: Sequence[FileDelete], written: Writte
         if one.whole:
             gone.append(number)
         else:
-            file = _deletion_file(written.locations[one.data_file.path])
+            location = written.locations.get(one.data_file.path)
+            file = None if location is None else _deletion_file(location)
             updated.append(replace(fragment.metadata, deletion_file=file))
     return updated, gone
 
