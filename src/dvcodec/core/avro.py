@@ -309,8 +309,20 @@ class AvroFile:
             LimitExceeded: see `Limits.max_metadata_bytes`, `Limits.max_records` and `Limits.max_record_bytes`.
             MissingExtra: fastavro is not installed.
         """
-        size = records = 0
         decoder = _Decoder.of(self.schema, self._blocks, None if by_block else self._limits)
+        for count, content, block in self._contents(by_block=by_block):
+            yield from decoder.records(content, count, block)
+
+    def contents(self) -> Iterator[tuple[int, memoryview]]:
+        """Yield the number of records and the content of each block.
+
+        Raises:
+            DecodeError: see `records`.
+        """
+        return ((count, content) for count, content, _ in self._contents())
+
+    def _contents(self, *, by_block: bool = False) -> Iterator[tuple[int, memoryview, Cursor]]:
+        size = records = 0
         for count, block in self._each():
             content = decompress(block, self.codec, self._limits)
             if count > len(content):
@@ -320,7 +332,24 @@ class AvroFile:
                 size, records = size + len(content), records + count
                 self._limits.check("max_metadata_bytes", size, block, 0)
                 self._limits.check("max_records", records, block, 0)
-            yield from decoder.records(content, count, block)
+            yield count, content, block
+
+    @property
+    def most_bytes(self) -> int:
+        """Of a record: see `Limits.max_record_bytes`."""
+        return self._limits.max_record_bytes
+
+    def reader(self, kind: Any = None) -> Callable[[io.BytesIO], Any]:
+        """Return what reads one record of a stream, and raises anything if it is damaged.
+
+        Args:
+            kind: type of a record inside of the file's; None = that of the file.
+
+        Raises:
+            DecodeError: the schema is one that `records` refuses.
+            MissingExtra: fastavro is not installed.
+        """
+        return _Decoder.of(self.schema if kind is None else kind, self._blocks, self._limits).read
 
     def count(self) -> int:
         """Return the number of records that the headers of the blocks state; no block is decompressed.

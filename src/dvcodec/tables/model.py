@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from dvcodec.core.errors import NotCanonical, UsageError
@@ -359,10 +361,10 @@ class OnDemand(Sequence[T]):
     Args:
         count: how many there are.
         make: takes the number of one.
-        paths: of the data file of each.
+        paths: of the data file of each; None for what is of no data file alone.
     """
 
-    def __init__(self, count: int, make: Callable[[int], T], paths: Sequence[str] = ()) -> None:
+    def __init__(self, count: int, make: Callable[[int], T], paths: Sequence[str | None] = ()) -> None:
         self._made: list[T | None] = [None] * count
         self._make = make
         self.paths = paths
@@ -398,6 +400,22 @@ class OnDemand(Sequence[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (tuple(self),)
+
+
+def joined(parts: Sequence[Sequence[T]], paths: Sequence[str | None]) -> OnDemand[T]:
+    """Return the values of several sequences.
+
+    Args:
+        parts: some of which make their values on demand.
+        paths: of the data file of each value.
+    """
+    stops = list(accumulate(map(len, parts)))
+
+    def make(number: int) -> T:
+        part = bisect_right(stops, number)
+        return parts[part][number - (stops[part] - len(parts[part]))]
+
+    return OnDemand(len(paths), make, paths)
 
 
 class ByPath(Mapping[str, DataFile]):
@@ -457,7 +475,8 @@ class _GroupedOnDemand(Mapping[str, Sequence[DeletionVector]]):
         self._vectors = vectors
         self._numbers: dict[str, list[int]] = {}
         for number, path in enumerate(vectors.paths):
-            self._numbers.setdefault(path, []).append(number)
+            if path is not None:
+                self._numbers.setdefault(path, []).append(number)
 
     def __getitem__(self, path: str) -> Sequence[DeletionVector]:
         return [self._vectors[number] for number in self._numbers[path]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -53,7 +54,7 @@ FILE = {
 
 def read(
     folder: Path, *entries: dict[str, Any], version: int = 3, content: int = DATA, number: int = 9
-) -> tuple[ListedFile, ...]:
+) -> Sequence[ListedFile]:
     path = folder / "m.avro"
     write_avro(path, entry_schema(version, (), {}), entries, "deflate")
     manifest = Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)

@@ -279,7 +279,9 @@ class _FileColumns(FileColumns):
 
     @cached_property
     def paths(self) -> Sequence[str]:
-        return self.files.paths if isinstance(self.files, OnDemand) else super().paths
+        if not isinstance(self.files, OnDemand):
+            return super().paths
+        return [path for path in self.files.paths if path is not None]
 
     @cached_property
     def locations(self) -> Sequence[str]:
@@ -319,7 +321,7 @@ class _VectorColumns(VectorColumns):
     def files(self) -> Index:
         known = self._snapshot.numbers
         assert isinstance(self.vectors, OnDemand)  # noqa: S101
-        return np.array([known[path] for path in self.vectors.paths], np.int64)
+        return np.array([known[path] for path in self.vectors.paths if path is not None], np.int64)
 
     @cached_property
     def bitmaps(self) -> Flags:

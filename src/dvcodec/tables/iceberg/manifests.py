@@ -13,17 +13,24 @@ most of a snapshot: the manifest is read again for the requested columns.
 
 from __future__ import annotations
 
+import io
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from sys import intern
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
+import numpy as np
+
+from dvcodec.core.avro import AvroFile
+from dvcodec.core.avro_columns import AvroColumns, AvroPairs, AvroValues, Path, read_columns
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import Unsupported
+from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.io import Storage
 from dvcodec.io.target import place_keys
 from dvcodec.tables.iceberg.metadata import PartitionField
@@ -39,7 +46,7 @@ from dvcodec.tables.metadata.avro_fields import (
     select,
 )
 from dvcodec.tables.metadata.json_fields import is_nan, is_path
-from dvcodec.tables.model import DataFile, DeletionVector, Record
+from dvcodec.tables.model import DataFile, DeletionVector, OnDemand, Record
 from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
 from dvcodec.tables.rows.columns import Column
 
@@ -276,11 +283,19 @@ FILE_PATH_ID = 2147483546
 """Field id of the column of position deletes that names the data file."""
 
 _REQUIRED = ("file_format", PARTITION, "record_count", "file_size_in_bytes")
+_BOUNDS = ("lower_bounds", "upper_bounds")
 _READ_OF_FILE = (
     *chosen(FILE_COLUMNS, "content", "file_path", *_REQUIRED),
-    *chosen(FILE_COLUMNS, "lower_bounds", "upper_bounds", "equality_ids", "key_metadata"),
+    *chosen(FILE_COLUMNS, *_BOUNDS, "equality_ids", "key_metadata"),
     *chosen(FILE_COLUMNS, "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
+
+
+_IN_COLUMNS = (
+    *("status", "snapshot_id", "sequence_number", "content", "file_path", *_REQUIRED),
+    *("key_metadata", "referenced_data_file", "content_offset", "content_size_in_bytes"),
+)
+"""What the files of most manifests are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +344,30 @@ ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
 """A file that a manifest lists."""
 
 
+class FilesInColumns(OnDemand[ListedFile]):
+    """The live files of a manifest: all are data files, or all are deletes of rows by position.
+
+    Attributes:
+        paths: of the data file of each; None for position deletes of a partition.
+        manifest: as the list has it.
+        vectors: which files are vectors.
+    """
+
+    def __init__(
+        self, make: Callable[[int], ListedFile], paths: Sequence[str | None], manifest: Manifest, vectors: Flags
+    ) -> None:
+        super().__init__(len(paths), make, paths)
+        self.manifest = manifest
+        self.vectors = vectors
+
+
 def read_manifest(
     manifest: Manifest,
     fields: tuple[PartitionField, ...],
     locate: Callable[[str], str],
     storage: Storage,
-) -> tuple[ListedFile, ...]:
+    are_inside: Callable[[Sequence[str]], bool] = lambda _: False,
+) -> Sequence[ListedFile]:
     """Read the live files of a manifest: entries of status deleted were removed by the commit.
 
     Args:
@@ -342,6 +375,7 @@ def read_manifest(
         fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
+        are_inside: whether paths are all in the table's folder, so that `locate` refuses none of them.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -352,6 +386,9 @@ def read_manifest(
         raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
     with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
+        columns = reader.in_columns(file, are_inside)
+        if columns is not None:
+            return columns
         found = (reader.read(record, i) for i, record in enumerate(file.records()))
         return tuple(one for one in found if one is not None)
 
@@ -369,15 +406,16 @@ class _EntryReader:
     ) -> None:
         self._manifest = manifest
         self._cursor = cursor
-        self._locate = locate
-        self._last: tuple[str | None, str] = None, ""
-        self._recorded: tuple[tuple[Any, ...], ManifestEntry] | None = None
+        self._files = _Files(manifest, locate)
         entry = select(schema, ENTRY_COLUMNS, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _READ_OF_FILE, "data_file", cursor)
         names = [{field["name"] for field in fields_of(of, "", cursor)} for of in (schema, entry["data_file"].type)]
+        self._places: dict[str, Path] = {name: (field.name,) for name, field in entry.items()}
+        self._places |= {name: (entry["data_file"].name, field.name) for name, field in columns.items()}
+        self._partition_type = columns[PARTITION].type
         self._entry = _renamed(entry, ENTRY_COLUMNS, names[0])
         self._columns = _renamed(columns, _READ_OF_FILE, names[1])
-        self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
+        self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(self._partition_type, cursor))
 
     def read(self, record: Mapping[Any, Any], number: int) -> ListedFile | None:
         """Return the file of an entry, None if its status is deleted."""
@@ -399,56 +437,113 @@ class _EntryReader:
             kind = "data files" if self._manifest.content == DATA else "delete files"
             self._fail("content", path, f"a manifest of {kind}", content)
         sequence_number = self._sequence_number(entry, path)
-        partition = self._partitions.read(found["partition"])
-        if path != self._last[0]:  # one file may hold the vectors of thousands of entries
-            self._last = path, self._locate(path)
-        location = self._last[1]
-        snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
-        file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
-        recorded = self._record(status, snapshot_id, partition, file_format, key)
-        rows, size = found["record_count"], found["file_size_in_bytes"]
-        size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+        partition = self._partitions.read(found[PARTITION])
+        file_format = intern(found["file_format"].lower())
+        snapshot_id, key = entry.get("snapshot_id"), found.get("key_metadata")
+        one = _Listed(path, status, snapshot_id, sequence_number, partition, file_format, found["record_count"], key)
+        size = found["file_size_in_bytes"]
         if content == EQUALITY_DELETES:
-            columns = tuple(found.get("equality_ids") or ())
-            return EqualityDeletes(path, location, rows, sequence_number, columns, recorded)
+            return self._files.equality_deletes(one, tuple(found.get("equality_ids") or ()))
+        if content == POSITION_DELETES and file_format == PUFFIN:
+            place = found.get("content_offset"), found.get("content_size_in_bytes")
+            return self._files.vector(one, size, found.get("referenced_data_file"), *place)
         if content == POSITION_DELETES:
-            vector = file_format == PUFFIN
-            return DeletionVector(
-                "iceberg" if vector else "position-deletes",
-                found.get("referenced_data_file") if vector else _only_data_file(found),
-                path,
-                location,
-                found.get("content_offset") if vector else None,
-                found.get("content_size_in_bytes") if vector else size,
-                rows,
-                size,
-                partition,
-                sequence_number,
-                record=recorded,
-            )
-        if rows < 0:
-            self._fail("record_count", path, "0 or more", rows)
-        return DataFile(
-            path,
-            location,
-            rows,
-            size,
-            partition.label,
-            partition.typed,
-            partition,
-            sequence_number,
-            file_format=file_format,
-            record=recorded,
-        )
+            return self._files.position_deletes(one, size, _only_data_file(found))
+        if one.rows < 0:
+            self._fail("record_count", path, "0 or more", one.rows)
+        return self._files.data_file(one, size)
 
-    def _record(
-        self, status: int, snapshot_id: int | None, partition: Partition, file_format: str, key: bytes | None
-    ) -> ManifestEntry:
-        """Return what else an entry records: one object for equal entries in a row, as most in a manifest are."""
-        values, last = (status, snapshot_id, partition, file_format, key), self._recorded
-        if last is None or last[0] != values:
-            last = self._recorded = values, ManifestEntry(self._manifest.path, *values)
-        return last[1]
+    def in_columns(self, file: AvroFile, are_inside: Callable[[Sequence[str]], bool]) -> FilesInColumns | None:
+        """Return the files of all entries if these are as engines write them; None if each is to be read by itself.
+
+        `read` finds nothing wrong with such entries. Equality deletes, and keys, are left to it.
+        """
+        places = self._places
+        maps = [places[name] for name in _BOUNDS if name in places] if self._manifest.content == DELETES else []
+        wanted = [places[name] for name in _IN_COLUMNS if name in places]
+        found = read_columns(file, places["file_path"], wanted, maps)
+        if found is None:
+            return None
+        columns = {name: found.columns[place] for name, place in places.items() if place in found.columns}
+        status = columns["status"]
+        live = np.flatnonzero(status.values != DELETED)
+        rows = np.full(found.count, -1)
+        rows[live] = np.arange(len(live))
+        columns = {name: column.take(live) for name, column in columns.items()}
+        bounds = [found.pairs[place].of_key(FILE_PATH_ID).of_rows(rows) for place in maps]
+        numbers = None if status.null_count else self._usual_numbers(columns)
+        if numbers is None:
+            return None
+        try:
+            paths, formats = found.texts(columns["file_path"]), found.texts(columns["file_format"])
+            files = self._files
+            if not are_inside(paths):
+                for path in dict.fromkeys(paths):
+                    if not is_path(path):
+                        return None
+                    files.locate(path)
+            reader, structs = file.reader(self._partition_type), found.bytes_of(columns[PARTITION])
+            partitions = {one: self._partitions.read(reader(io.BytesIO(one))) for one in dict.fromkeys(structs)}
+        except (DecodeError, UsageError):  # as a field of an entry that is read by itself
+            return None
+        lower = {one: intern(one.lower()) for one in dict.fromkeys(formats)}
+        formats = [lower[one] for one in formats]
+        of_entry = [partitions[one] for one in structs]
+        rows_of, sizes = columns["record_count"].values, columns["file_size_in_bytes"].values
+        statuses, snapshot_ids = columns["status"].values, columns.get("snapshot_id")
+
+        def listed(number: int) -> _Listed:
+            return _Listed(
+                paths[number],
+                int(statuses[number]),
+                None if snapshot_ids is None else snapshot_ids[number],
+                int(numbers[number]),
+                of_entry[number],
+                formats[number],
+                int(rows_of[number]),
+            )
+
+        nothing = np.zeros(len(paths), np.bool_)
+        if self._manifest.content == DATA:
+            make = lambda number: files.data_file(listed(number), int(sizes[number]))  # noqa: E731
+            return FilesInColumns(make, paths, self._manifest, nothing)
+        vectors = nothing | np.array([one == PUFFIN for one in formats], np.bool_)
+        data_files = _data_files(found, columns.get("referenced_data_file"), bounds, vectors)
+        offsets, lengths = columns.get("content_offset"), columns.get("content_size_in_bytes")
+
+        def deletes(number: int) -> ListedFile:
+            one, size, path = listed(number), int(sizes[number]), data_files[number]
+            if not vectors[number]:
+                return files.position_deletes(one, size, path)
+            place = (None if column is None else column[number] for column in (offsets, lengths))
+            return files.vector(one, size, path, *place)
+
+        return FilesInColumns(deletes, data_files, self._manifest, vectors)
+
+    def _usual_numbers(self, columns: Mapping[str, AvroValues]) -> Index | None:
+        """Return the sequence numbers of files if all their numbers are valid, else None.
+
+        Args:
+            columns: of the live files.
+        """
+        status, rows = columns["status"].values, columns["record_count"]
+        of_data = self._manifest.content == DATA
+        content, keys = columns.get("content"), columns.get("key_metadata")
+        stated = np.zeros(len(status), np.int64) if content is None else np.where(content.is_null, DATA, content.values)
+        lacks = any(columns[name].null_count for name in ("file_path", *_REQUIRED))
+        if lacks or not np.isin(status, (EXISTING, ADDED)).all():
+            return None
+        if (stated != (DATA if of_data else POSITION_DELETES)).any() or (of_data and (rows.values < 0).any()):
+            return None
+        if keys is not None and keys.null_count < len(status):
+            return None
+        own = columns.get("sequence_number")
+        inherited = self._manifest.sequence_number
+        if own is None:
+            own = AvroValues(np.zeros(len(status), np.int64), valid=np.zeros(len(status), np.bool_))
+        if inherited and (own.is_null & (status != ADDED)).any():
+            return None
+        return np.where(own.is_null, inherited, own.values)
 
     def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:
         number: int | None = entry.get("sequence_number")
@@ -460,6 +555,118 @@ class _EntryReader:
 
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
         fail(self._cursor, f"{name} of {where}", expected, actual)
+
+
+class _Listed(NamedTuple):
+    """What an entry says of any file; see `ManifestEntry`."""
+
+    path: str
+    status: int
+    snapshot_id: int | None
+    sequence_number: int
+    partition: Partition
+    file_format: str
+    rows: int
+    key: bytes | None = None
+
+
+class _Files:
+    """Makes the values of the files of a manifest. Safe to use from several threads."""
+
+    def __init__(self, manifest: Manifest, locate: Callable[[str], str]) -> None:
+        self._manifest = manifest
+        self._locate = locate
+        self._last: tuple[str | None, str] = None, ""
+        self._recorded: tuple[tuple[Any, ...], ManifestEntry] | None = None
+
+    def locate(self, path: str) -> str:
+        """Return where a path can be opened; one file may hold the vectors of thousands of entries."""
+        last = self._last
+        if path != last[0]:
+            last = self._last = path, self._locate(path)
+        return last[1]
+
+    def data_file(self, one: _Listed, size: int) -> DataFile:
+        """Return a data file."""
+        return DataFile(
+            one.path,
+            self.locate(one.path),
+            one.rows,
+            _known(size),
+            one.partition.label,
+            one.partition.typed,
+            one.partition,
+            one.sequence_number,
+            file_format=one.file_format,
+            record=self._record(one),
+        )
+
+    def vector(
+        self, one: _Listed, size: int, data_file: str | None, offset: int | None, length: int | None
+    ) -> DeletionVector:
+        """Return a vector."""
+        return self._deletes("iceberg", one, data_file, offset, length, _known(size))
+
+    def position_deletes(self, one: _Listed, size: int, data_file: str | None) -> DeletionVector:
+        """Return a file of position deletes."""
+        return self._deletes("position-deletes", one, data_file, None, _known(size), _known(size))
+
+    def _deletes(
+        self, kind: str, one: _Listed, data_file: str | None, offset: int | None, length: int | None, size: int | None
+    ) -> DeletionVector:
+        return DeletionVector(
+            kind,
+            data_file,
+            one.path,
+            self.locate(one.path),
+            offset,
+            length,
+            one.rows,
+            size,
+            one.partition,
+            one.sequence_number,
+            record=self._record(one),
+        )
+
+    def equality_deletes(self, one: _Listed, ids: tuple[int, ...]) -> EqualityDeletes:
+        """Return a file of equality deletes."""
+        return EqualityDeletes(one.path, self.locate(one.path), one.rows, one.sequence_number, ids, self._record(one))
+
+    def _record(self, one: _Listed) -> ManifestEntry:
+        """Return what else an entry records: one object for equal entries in a row, as most in a manifest are."""
+        snapshot_id = self._manifest.snapshot_id if one.snapshot_id is None else one.snapshot_id
+        values, last = (one.status, snapshot_id, one.partition, one.file_format, one.key), self._recorded
+        if last is None or last[0] != values:
+            last = self._recorded = values, ManifestEntry(self._manifest.path, *values)
+        return last[1]
+
+
+def _known(size: int) -> int | None:
+    return size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+
+
+def _data_files(
+    found: AvroColumns, named: AvroValues | None, bounds: Sequence[AvroPairs], vectors: Flags
+) -> list[str | None]:
+    """Return the only data file of each file of deletes; None for position deletes that may be for several.
+
+    Args:
+        found: the entries.
+        named: the data files that entries of the live files name.
+        bounds: of the column that names data files, lower and upper ones.
+        vectors: which files are vectors.
+    """
+    texts: list[str | None] = [None] * len(vectors)
+    if named is not None:
+        there = ~named.is_null
+        texts = [text if one else None for text, one in zip(found.texts(named), there.tolist(), strict=True)]
+    if len(bounds) == len(_BOUNDS):
+        lower, upper = (dict(zip(one.rows.tolist()[::-1], found.bytes_of(one)[::-1], strict=True)) for one in bounds)
+        for number in lower.keys() & upper.keys():
+            if texts[number] is None and not vectors[number] and lower[number] == upper[number]:
+                with suppress(UnicodeDecodeError):
+                    texts[number] = lower[number].decode()
+    return texts
 
 
 def _renamed(
@@ -479,7 +686,7 @@ def _only_data_file(found: Mapping[str, Any]) -> str | None:
     named: str | None = found.get("referenced_data_file")
     if named is not None:
         return named
-    lower, upper = (_bound(found.get(name)) for name in ("lower_bounds", "upper_bounds"))
+    lower, upper = (_bound(found.get(name)) for name in _BOUNDS)
     if lower is None or lower != upper:
         return None
     try:

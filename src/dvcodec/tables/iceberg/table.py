@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -140,7 +140,7 @@ class IcebergTable(WritableTable):
         self.reference = MAIN
         self._plans: Cache[str, ScanPlan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
-        self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
+        self._entries: Cache[Manifest, Sequence[ListedFile]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     @property
@@ -314,7 +314,7 @@ class IcebergTable(WritableTable):
             raise Unsupported(where, source=self.metadata.source, expected="no encryption", actual="a key-id")
         return self._locate(record.manifest_list)
 
-    def _read_manifest(self, manifest: Manifest) -> tuple[ListedFile, ...]:
+    def _read_manifest(self, manifest: Manifest) -> Sequence[ListedFile]:
         fields = self.metadata.specs.get(manifest.spec_id)
         if fields is None:
             raise NotCanonical(
