@@ -66,10 +66,16 @@ MAKERS: dict[str, Make] = {
     "pandas of Arrow": lambda data: pd.DataFrame(data, dtype="int64[pyarrow]"),
     "polars": lambda data: pl.DataFrame(data, schema=dict.fromkeys(data, pl.Int64)),
     "polars of many chunks": polars_of_many_chunks,
+    "polars, lazy": lambda data: polars_of_many_chunks(data).lazy(),
+    "a stream": lambda data: many_chunks(data).to_reader(),
 }
 
 
 def values(frame: Any, column: str) -> list[int]:
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    elif isinstance(frame, pa.RecordBatchReader):
+        frame = frame.read_all()
     found = frame.column(column) if isinstance(frame, (pa.Table, pa.RecordBatch)) else frame[column]
     return [int(value) for value in found.to_pylist()] if hasattr(found, "to_pylist") else found.to_list()
 
@@ -160,6 +166,7 @@ def test_by_row_index(kind: str) -> None:
             frame = MAKERS[kind]({"value": [3 * position for position in index], "_pos": index})
             found = live_rows(frame, ROWS, row_index="_pos", keep=keep)
             assert type(found) is type(frame)
+            found = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
             expected = [position for position in index if (position in ROWS) != keep]
             assert values(found, "_pos") == expected
             assert values(found, "value") == [3 * position for position in expected]
@@ -281,6 +288,43 @@ INTEGERS = "flat array of integers"
 def test_row_index_column_is_refused(frame: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         live_rows(frame, ROWS, row_index="i")
+
+
+@each("kind", ["polars, lazy", "a stream", "a relation"])
+def test_rows_that_are_read_later_by_their_place(kind: str) -> None:
+    data = {"row": list(range(60_000, 70_000)), "other": list(range(10_000))}
+    for start in (0, 2, 60_000):
+        for keep in (True, False):
+            if kind == "a relation":
+                duckdb = pytest.importorskip("duckdb")
+                frame = duckdb.connect().from_arrow(MAKERS["table"](data))
+            else:
+                frame = MAKERS[kind](data)
+            found = live_rows(frame, ROWS, start=start, keep=keep)
+            found = found.collect().to_arrow() if kind == "polars, lazy" else found.read_all()
+            assert found.to_pydict() == {
+                name: [value for number, value in enumerate(column, start) if (number in ROWS) != keep]
+                for name, column in data.items()
+            }
+
+
+def test_a_lazy_frame_stays_one_that_is_filtered_by_others() -> None:
+    frame = pl.LazyFrame({"row": range(100), "value": [7 * row % 10 for row in range(100)]})
+    found = live_rows(frame, RowSet(range(0, 100, 3)), start=0)
+    wanted = [row for row in range(100) if row % 3 and 7 * row % 10 == 4]
+    assert found.filter(pl.col("value") == 4).select("row").collect()["row"].to_list() == wanted
+    assert found.select("value").head(2).collect()["value"].to_list() == [7, 4]
+
+
+def test_a_stream_of_one_column_has_no_rows_to_apply_vectors_to() -> None:
+    with pytest.raises(UsageError, match="ChunkedArray is not one of rows"):
+        live_rows(pa.chunked_array([[1]]), ROWS, start=0)
+    with pytest.raises(UsageError, match="another Arrow stream, got list"):
+        live_rows([1], ROWS, start=0)
+
+
+def test_a_row_set_is_an_arrow_array() -> None:
+    assert pl.Series(ROWS).to_list() == pa.array(ROWS).to_pylist() == list(ROWS)
 
 
 def test_pandas_and_polars_need_not_be_there() -> None:

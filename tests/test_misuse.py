@@ -274,6 +274,7 @@ def of_files(folder: Path) -> Doors:
 def of_tables(folder: Path) -> Doors:
     """Functions on Arrow data and on whole tables."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from dvcodec import arrow, report, tables
     from samples.iceberg_table import VECTOR, build_iceberg
@@ -287,7 +288,13 @@ def of_tables(folder: Path) -> Doors:
     reading = {"table": table, "snapshot_id": None, "threads": 1, "progress": None}
     deleting = {"table": table, "dry_run": True, "isolation": "snapshot", "retries": 1, "threads": 1, "progress": None}
     live = {"table": table, "data_file": data_file.path, "snapshot_id": None, "columns": ["id"], "batch_rows": 9}
-    return {
+    asked = {"columns": ["id"], "where": pc.field("id") > 1}
+    in_duckdb: Doors = {}
+    if find_spec("duckdb") is not None:
+        import duckdb
+
+        in_duckdb["Table.to_duckdb"] = table.to_duckdb, {"connection": duckdb.connect(), "name": "live"}
+    return in_duckdb | {
         "iceberg.vectors_from_arrow": (
             iceberg.vectors_from_arrow,
             {"data": pairs, "file_column": "file_path", "pos_column": "pos"},
@@ -310,11 +317,11 @@ def of_tables(folder: Path) -> Doors:
             {"scan": scanned, "min_ratio": 0.1, "min_deleted": 1, "max_bytes_per_row": 1.0, "small_vector": 1},
         ),
         "tables.history": (tables.history, {"table": table, "since": None, "until": None, "threads": 1}),
-        "tables.live_batches": (tables.live_batches, live),
+        "tables.live_batches": (tables.live_batches, live | {"where": asked["where"]}),
         "tables.deleted_rows": (tables.deleted_rows, {"table": table, "data_file": data_file.path}),
         "tables.export_live": (
             tables.export_live,
-            live | {"sink": New(), "compression": "zstd", "progress": None, **store},
+            live | {"where": asked["where"], "sink": New(), "compression": "zstd", "progress": None, **store},
         ),
         "tables.repair_plan": (tables.repair_plan, {"audit": audited, "table": table}),
         "tables.commit_repair": (
@@ -328,6 +335,8 @@ def of_tables(folder: Path) -> Doors:
         "tables.convert_table": (tables.convert_table, {"table": table, "to": "delta", "folder": New()}),
         "tables.copy_deletes": (tables.copy_deletes, {"table": table, "target": table}),
         "Table.snapshot": (table.snapshot, {"id": None}),
+        "Table.to_reader": (table.to_reader, asked),
+        "Table.to_pandas": (table.to_pandas, asked),
         "Snapshot.rows": (snapshot.rows, {"data_file": data_file, "columns": ["id"], "batch_rows": 3}),
         "Snapshot.schema": (snapshot.schema, {"columns": ["id"]}),
         "Snapshot.read": (snapshot.read, {"vector": snapshot.vectors[0]}),

@@ -19,23 +19,25 @@ from dvcodec import tables
 for package in ("pyarrow", "fastavro", "duckdb", "lance", "typer", "rich"):
     pytest.importorskip(package)  # the gate has all of them
 
-READING = r"(Snapshot\.(schema|rows)|live_batches|export_live)"
+READING = r"(Snapshot\.(schema|rows)|live_batches|export_live|Table\.to_(reader|pandas))"
 GROUPS: tuple[dict[str, str], ...] = (
     {
         "pyarrow": r"RowSet\.(to_arrow|arrow_mask)|arrow\..*|zap\.Segment\.to_arrow"
         r"|iceberg\.(read|write)_position_deletes"
-        rf"|\w+: ({READING}|delete by (keys|SQL))|iceberg: (compact|upgrade)_deletes|checkpoint: (?!open_table).*"
+        rf"|\w+: ({READING}|Table\.to_polars|delete by (keys|SQL))|iceberg: (compact|upgrade)_deletes"
+        r"|checkpoint: (?!open_table).*"
         r"|lance: (?!open_table|Table.snapshot|Snapshot.data_files|enable).*"
         r"|dvcodec (demo|export-live|delete|compact-deletes|upgrade-deletes|spark-demo)|spark\..*"
     },
     {
         "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable"
         r"|dvcodec (demo|inspect of a manifest|compact-deletes|upgrade-deletes)",
-        "pandas": r"spark\..*|dvcodec spark-demo",
+        "pandas": r"spark\..*|dvcodec spark-demo|(delta|checkpoint|lance|scorch): Table\.to_pandas",
     },
     {
         "duckdb": r"(?!lance)\w+: delete by SQL|dvcodec delete",
         "lance": rf"lance: ({READING}|delete by .*)",
+        "polars": r"\w+: Table\.to_polars",
         "boto3": r"s3: .*",
     },
     {"typer": r"dvcodec .*", "rich": ""},

@@ -1,4 +1,4 @@
-"""Applies deletion vectors to rows in memory: Arrow tables and batches, pandas and Polars frames (extra ``arrow``).
+"""Applies deletion vectors to rows: Arrow tables, batches and streams, pandas and Polars frames (extra ``arrow``).
 
 Positions are explicit: either the caller passes the physical position of the first row, or a column has the position of
 each row (Spark's ``_metadata.row_index``, Iceberg's ``_pos``).
@@ -7,6 +7,7 @@ each row (Spark's ``_metadata.row_index``, Iceberg's ``_pos``).
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,10 +67,11 @@ def _position_array(positions: Any) -> NDArray[Any]:
 def live_rows(
     data: Frame, rows: RowSet, *, start: int | None = None, row_index: str | None = None, keep: bool = True
 ) -> Frame:
-    """Return the rows that are not deleted, with the type of `data`.
+    """Return the rows that are not deleted, with the type of `data`; of a stream or a LazyFrame as they are read.
 
     Args:
-        data: pyarrow Table or RecordBatch, pandas or Polars DataFrame.
+        data: pyarrow Table, RecordBatch or RecordBatchReader, pandas or Polars DataFrame, Polars LazyFrame; or what
+            else exports an Arrow stream, as a relation of DuckDB does, of which the result is a RecordBatchReader.
         rows: the deleted rows.
         start: physical position of the first row of `data`; the rows must be consecutive in the file.
         row_index: instead, the column with the physical position of each row.
@@ -82,6 +84,10 @@ def live_rows(
         raise UsageError("pass either start (position of the first row) or row_index (a column)")
     kind = _kind(data)
     frame: Any = data
+    if kind == "lazy":
+        return _lazily(frame, rows, start, row_index, keep)  # type: ignore[no-any-return]
+    if kind == "stream":
+        return _streamed(frame, rows, start, row_index, keep)  # type: ignore[no-any-return]
     if row_index is None:
         mask = row_mask(rows, start=start, length=len(frame), keep=keep)
     else:
@@ -91,6 +97,37 @@ def live_rows(
     if kind == "polars":
         return frame.filter(sys.modules["polars"].from_arrow(mask))  # type: ignore[no-any-return]
     return _filtered(frame, mask)  # type: ignore[no-any-return]
+
+
+def _streamed(frame: Any, rows: RowSet, start: int | None, row_index: str | None, keep: bool) -> Any:
+    try:
+        reader = pa.RecordBatchReader.from_stream(frame)
+    except (pa.ArrowException, TypeError) as err:  # of one column, as ChunkedArray is
+        raise UsageError(f"the stream of the {type(frame).__name__} is not one of rows: {err}") from None
+    live_rows(reader.schema.empty_table(), rows, start=start, row_index=row_index, keep=keep)
+
+    def batches(start: int | None) -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            yield live_rows(batch, rows, start=start, row_index=row_index, keep=keep)
+            start = None if start is None else start + batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches(start))
+
+
+def _lazily(frame: Any, rows: RowSet, start: int | None, row_index: str | None, keep: bool) -> Any:
+    polars = sys.modules["polars"]
+    schema = frame.collect_schema()
+    live_rows(polars.DataFrame(schema=schema), rows, start=start, row_index=row_index, keep=keep)
+    position = row_index or max(["row", *schema.names()], key=len) + "_"
+
+    def mask(positions: Any) -> Any:
+        numbers = positions if start is None else positions.cast(polars.Int64) + start
+        return polars.from_arrow(row_mask(rows, positions=numbers, keep=keep))
+
+    found = polars.col(position).map_batches(mask, return_dtype=polars.Boolean, is_elementwise=True)
+    if row_index is not None:
+        return frame.filter(found)
+    return frame.with_row_index(position).filter(found).drop(position)
 
 
 def _filtered(frame: Any, mask: pa.BooleanArray) -> Any:
@@ -134,8 +171,14 @@ def _kind(data: object) -> str:
         ("pyarrow", "RecordBatch", "batch"),
         ("pandas", "DataFrame", "pandas"),
         ("polars", "DataFrame", "polars"),
+        ("polars", "LazyFrame", "lazy"),
     ):
         library = sys.modules.get(module)
         if library is not None and isinstance(data, getattr(library, name)):
             return kind
-    raise UsageError(f"need a pyarrow Table or RecordBatch, a pandas or a Polars DataFrame, got {type(data).__name__}")
+    if hasattr(data, "__arrow_c_stream__"):
+        return "stream"
+    raise UsageError(
+        "need a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or a Polars DataFrame, a LazyFrame or "
+        f"another Arrow stream, got {type(data).__name__}"
+    )

@@ -495,6 +495,18 @@ class RowSet:
         """
         return require_extra("pyarrow", "arrow").array(self.to_numpy())
 
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Return all positions as an Arrow array: Arrow's PyCapsule interface, which Polars and others take.
+
+        Args:
+            requested_schema: type that the consumer prefers.
+
+        Raises:
+            LimitExceeded, UsageError, MissingExtra: see `to_arrow`.
+        """
+        found: tuple[object, object] = self.to_arrow().__arrow_c_array__(requested_schema)
+        return found
+
     def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[Any]]:
         """Iterate over all positions, ascending, as arrays of at most `rows` rows (at least 65,536).
 

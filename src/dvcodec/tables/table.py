@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.core.vector import Magic
@@ -47,8 +48,99 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 
 
+class LiveRows(ABC):
+    """Live rows as other libraries take them: those of a snapshot, or of a table's current one."""
+
+    @abstractmethod
+    def _shown(self) -> Snapshot:
+        """Return the snapshot."""
+
+    def to_reader(
+        self, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the live rows as a stream of Arrow batches, which may be larger than memory.
+
+        Rows come data file by data file, each in physical order. A batch has at most 65,536 rows.
+
+        Args:
+            columns: names to read, in this order; None = all.
+            where: the rows for which this is true: a pyarrow expression, as its datasets take it, or SQL text (extra
+                ``sql``); None = all. It may name other columns. Data files and row groups that statistics rule out are
+                not read.
+
+        Raises:
+            UsageError: no such column, or a condition that cannot be evaluated.
+            MissingExtra: a package is not installed.
+            DecodeError: the metadata are corrupt. The reader raises what `live_batches` raises.
+            OSError: they cannot be read.
+        """
+        found: pa.RecordBatchReader = _live().live_reader(self._shown(), columns, where)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the live rows as an Arrow stream: Arrow's PyCapsule interface, which many libraries take.
+
+        Args:
+            requested_schema: types that the consumer prefers.
+
+        Raises:
+            UsageError, MissingExtra, DecodeError, OSError: see `to_reader`.
+        """
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None) -> Any:
+        """Return the live rows as a pandas DataFrame (extra ``frames``).
+
+        Args:
+            columns: see `to_reader`.
+            where: see `to_reader`.
+
+        Raises:
+            UsageError, MissingExtra, DecodeError, OSError: see `live_batches`.
+        """
+        return _engines().to_pandas(self.to_reader(columns, where))
+
+    def to_polars(self) -> Any:
+        """Return the live rows as a Polars LazyFrame (extra ``frames``), read when it is collected.
+
+        Only the columns that a query needs are read. Polars evaluates its filters; those that compare integers, text or
+        days with values, or ask for null, leave out data files and row groups by their statistics, too.
+
+        Raises:
+            UsageError, MissingExtra, DecodeError, OSError: see `to_reader`; those of rows are Polars' own.
+        """
+        return _engines().to_polars(self._shown())
+
+    def to_duckdb(self, connection: Any, name: str) -> Any:
+        """Let SQL in DuckDB read the live rows: as a view, which reads them anew in each query.
+
+        DuckDB asks for the columns that a query needs, and for rows by the conditions that pyarrow evaluates alike.
+
+        Args:
+            connection: of DuckDB.
+            name: of the view, replaced if there is one.
+
+        Returns:
+            The view, as a relation.
+
+        Raises:
+            UsageError: not a connection; see also `to_reader`. Errors of rows are DuckDB's own.
+            MissingExtra, DecodeError, OSError: see `to_reader`.
+        """
+        return _engines().to_duckdb(self._shown(), connection, name)
+
+
+def _live() -> Any:
+    """What reads rows is written over snapshots, and imported when they are read."""
+    return import_module("dvcodec.tables.snapshots.live")
+
+
+def _engines() -> Any:
+    return import_module("dvcodec.tables.engines")
+
+
 @dataclass(frozen=True)
-class Snapshot(ABC):
+class Snapshot(LiveRows):
     """A snapshot of a table: its data files and the deletion vectors that apply to them.
 
     Methods read, and may be called from several threads; a snapshot keeps no file open.
@@ -73,6 +165,9 @@ class Snapshot(ABC):
     data_files: Sequence[DataFile]
     vectors: Sequence[DeletionVector]
     schema_id: int | None = None
+
+    def _shown(self) -> Snapshot:
+        return self
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
@@ -436,7 +531,7 @@ class Walk(ABC):
         """
 
 
-class Table(ABC):
+class Table(LiveRows):
     """A table found by its metadata. Methods read; a table keeps no file open.
 
     Attributes:
@@ -449,6 +544,9 @@ class Table(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.kind.value} table {self.location}>"
+
+    def _shown(self) -> Snapshot:
+        return self.snapshot()
 
     @property
     def location(self) -> str:

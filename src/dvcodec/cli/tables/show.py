@@ -365,6 +365,7 @@ def export_live(
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in their order.")
     ] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Only the rows for which this SQL is true.")] = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
@@ -376,6 +377,7 @@ def export_live(
             snapshot_id=snapshot,
             data_file=data_file,
             columns=columns or None,
+            where=where,
             deleted=deleted,
             progress=progress,
             storage_options=storage(),

@@ -51,9 +51,9 @@ from dvcodec.spark.vectors import decode, encode
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, matching_rows
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.rows.columns import EXTENSION, chosen, parts_of
-from dvcodec.tables.snapshots.reading import MayMatch, RowsSeen, rows_in_order
+from dvcodec.tables.snapshots.reading import RowsSeen, rows_in_order
 from dvcodec.tables.table import Snapshot
 
 PART_BYTES = 32 << 20
@@ -89,14 +89,14 @@ class Piece:
     part: Part
     rows: int | None
 
-    def read(self, batch_rows: int, may_match: MayMatch | None, seen: RowsSeen) -> Iterator[PhysicalRows]:
+    def read(self, batch_rows: int, wanted: RowGroupFilter | None, seen: RowsSeen) -> Iterator[PhysicalRows]:
         """Read it, and check that its rows come without gaps; see `rows_in_order`.
 
         Raises:
             NotCanonical: they do not, or the whole file has more or fewer rows than is recorded.
             DvcodecError, OSError: see `Snapshot.rows`.
         """
-        yield from rows_in_order(self.reader, self.path, batch_rows, may_match, seen, self.part)
+        yield from rows_in_order(self.reader, self.path, batch_rows, wanted, seen, self.part)
         if self.part.of == 1 and self.rows not in (None, seen.rows):
             expected = f"{self.rows} rows (metadata)"
             raise NotCanonical("rows of the data file", source=self.path, expected=expected, actual=seen.rows)
@@ -148,7 +148,7 @@ class Search:
     def _search(self, piece: Piece) -> pa.RecordBatch:
         rows, missing, seen = RowSet(), None, RowsSeen()
         try:
-            parts = piece.read(self.condition.batch_rows, self.condition.may_match, seen)
+            parts = piece.read(self.condition.batch_rows, self.condition.wants, seen)
             rows = matching_rows(parts, self.condition, {}, piece.path)
         except FileNotFoundError as err:
             missing = str(err)[:1000] or piece.path

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile, PhysicalRows
@@ -28,6 +29,8 @@ _JOINED_BYTES = 1 << 25
 """Maximum bytes of these: one row may have thousands of fields."""
 _POSITIONS = 1 << 20
 """Positions collected before they become a row set."""
+RowMask: TypeAlias = Callable[[int, int], "pa.BooleanArray"]
+"""Which rows, from one position up to another."""
 
 
 class Condition(ABC):
@@ -53,6 +56,10 @@ class Condition(ABC):
     @abstractmethod
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether rows may meet it, by what metadata records of the columns; True if that is not known."""
+
+    def wants(self, start: int, rows: int, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: ARG002
+        """Whether a row group may have such rows; a `RowGroupFilter`."""
+        return self.may_match(known)
 
     @abstractmethod
     def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:
@@ -98,8 +105,14 @@ class ConditionFinder(Finder):
         files = snapshot.data_files if numbers is None else [snapshot.data_files[number] for number in numbers]
         return [file for file in files if self.may_match(snapshot, file)]
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
-        """Return the rows of a data file; see `Finder.find`."""
+    def find(self, snapshot: Snapshot, data_file: DataFile, among: RowMask | None = None) -> Found:
+        """Return the rows of a data file; see `Finder.find`.
+
+        Args:
+            snapshot: that has it.
+            data_file: the data file.
+            among: the rows for which the condition is evaluated, if the data file has to be opened; None = all.
+        """
         condition = self.condition
         decided = self.decided(snapshot, data_file)
         if decided is not None:
@@ -107,10 +120,11 @@ class ConditionFinder(Finder):
         known = snapshot.bounds(data_file, condition.columns)
         seen = RowsSeen()
 
-        def may_match(group: Mapping[str, ColumnBounds]) -> bool:
+        def may_match(_start: int, _rows: int, group: Mapping[str, ColumnBounds]) -> bool:
             return condition.may_match({**known, **{name: _both(known.get(name), one) for name, one in group.items()}})
 
         parts = checked_rows(snapshot, data_file, condition.columns, condition.batch_rows, may_match, seen)
+        parts = parts if among is None else (_masked(part, among) for part in parts)
         return Found(matching_rows(parts, condition, known, data_file.path), seen.groups_skipped)
 
     def decided(self, snapshot: Snapshot, data_file: DataFile) -> Found | None:
@@ -146,6 +160,11 @@ class ConditionFinder(Finder):
             ]
             gone = set(condition.positions(_numbered(condition, 0, columns, len(some)), {}).tolist())
             condition.of_values.update((key, number in gone) for number, key in enumerate(some))
+
+
+def _masked(part: PhysicalRows, among: RowMask) -> PhysicalRows:
+    mask = among(part.start, part.start + part.batch.num_rows)
+    return replace(part, keep=mask if part.keep is None else pc.and_(mask, part.keep))
 
 
 def _constants(condition: Condition, known: Mapping[str, ColumnBounds]) -> tuple[Any, ...]:

@@ -53,7 +53,14 @@ def weaker(node: Node, schema: pa.Schema) -> pc.Expression | None:
         return combined(parts, is_and=node.function == "and_kleene")
     if isinstance(node, Call) and node.function == "is_in":
         return _is_in(node, schema)
+    if isinstance(node, Call) and node.function == "if_else" and not _may_be_true(node.arguments[2]):
+        return combined([weaker(one, schema) for one in node.arguments[:2]], is_and=True)  # as DuckDB asks for IN
     return _same(node, schema)
+
+
+def _may_be_true(node: Node) -> bool:
+    """Whether a node may be true, as far as that is seen without rows."""
+    return not isinstance(node, Literal) or node.value.as_py() is True
 
 
 def _same(node: Node, schema: pa.Schema) -> pc.Expression | None:

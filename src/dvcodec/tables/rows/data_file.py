@@ -15,10 +15,11 @@ decoded as they are stored; their logical types come with Arrow, a column at a t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache, partial
 from itertools import accumulate, islice
 from typing import Any
 
@@ -291,18 +292,33 @@ def skipped_groups(
     if wanted is None and part == WHOLE:
         return frozenset()
     counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-    known = {} if wanted is None else _bounds_of_groups(file, evolution, counts)
+    known = cache(partial(_bounds_of_groups, file, evolution, counts))
 
     def is_wanted(number: int, start: int) -> bool:
         if not part.has(start, file.metadata.num_rows):
             return False
-        bounds = {name: groups[number] for name, groups in known.items()}
-        return wanted is None or wanted(start, counts[number], bounds)
+        return wanted is None or wanted(start, counts[number], _GroupBounds(known, number))
 
     starts = accumulate(counts, initial=0)
     return frozenset(
         number for number, start in zip(range(len(counts)), starts, strict=False) if not is_wanted(number, start)
     )
+
+
+class _GroupBounds(Mapping[str, ColumnBounds]):
+    """What is known of the columns in a row group, read when it is asked for: not every filter looks at it."""
+
+    def __init__(self, known: Callable[[], Mapping[str, Sequence[ColumnBounds]]], number: int) -> None:
+        self._known, self._number = known, number
+
+    def __getitem__(self, name: str) -> ColumnBounds:
+        return self._known()[name][self._number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
 
 
 def _bounds_of_groups(

@@ -1,12 +1,17 @@
 """Live rows of a table as Arrow batches, without its engine: by physical position, row group by row group.
 
 A corrupt or ambiguous vector raises before any row of its data file is returned.
+
+A condition is evaluated first, by what deletes evaluate it: data files and row groups are skipped by their statistics,
+and it is asked of live rows alone. Then the columns are read where there are such rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
@@ -14,13 +19,19 @@ from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
+from dvcodec.tables.deleting.matching import ConditionFinder
+from dvcodec.tables.deleting.predicate import Predicate, where_finder
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.rows.columns import parts_of
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import is_text, parts_of
 from dvcodec.tables.snapshots.reading import Deletes, Progress, checked_rows
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 from dvcodec.tables.writing import check_outside
 
-__all__ = ["deleted_rows", "export_live", "live_batches"]
+__all__ = ["deleted_rows", "export_live", "live_batches", "live_reader"]
+
+BATCH_ROWS = 1 << 16
+"""Maximum rows in a batch."""
 
 
 def live_batches(
@@ -29,10 +40,11 @@ def live_batches(
     *,
     snapshot_id: int | None = None,
     columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
     deleted: bool = False,
-    batch_rows: int = 1 << 16,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the live rows of a snapshot, data file by data file, each in physical order.
+    """Yield the live rows of a snapshot, data file by data file, each in physical order; see `Table.to_reader` too.
 
     Args:
         table: see `open_table`.
@@ -40,12 +52,16 @@ def live_batches(
             relative to the table's folder, or its bare name, if no other has it; None = all.
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to read, in this order; None = all.
+        where: the rows for which this is true: a pyarrow expression, or SQL text (extra ``sql``); None = all. It may
+            name other columns.
         deleted: True yields the deleted rows instead.
         batch_rows: maximum rows in a batch, fewer if there are more than 64 columns or fields. Batches end with row
             groups; none is empty.
 
     Raises:
-        UsageError: no such snapshot, data file or column, or an argument of a wrong type.
+        UsageError: no such snapshot, data file or column, an argument of a wrong type, or a condition that cannot be
+            evaluated.
+        MissingExtra: a package is not installed.
         DecodeError: a vector, the metadata or a data file is corrupt; a data file has two vectors of different rows; a
             vector has positions beyond its data file, or is for a data file with another path in the snapshot.
         OSError: a file cannot be read.
@@ -53,12 +69,22 @@ def live_batches(
     check_table(table)
     batch_rows = as_count(batch_rows, "batch_rows", 1)
     snapshot = table.snapshot(snapshot_id)
-    files = _seen(snapshot, data_file)
-    rows_of = Deletes(snapshot)
-    if files:
+    scan = _scan(snapshot, data_file, columns, where, deleted=deleted)
+    if scan.files:
         batch_rows = _rows_at_a_time(batch_rows, snapshot.schema(columns))
-    for file in files:
-        yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
+    for file in scan.files:
+        yield from scan.batches(file, batch_rows)
+
+
+def live_reader(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, where: Predicate | None = None
+) -> pa.RecordBatchReader:
+    """Return the live rows of a snapshot as a stream; see `Snapshot.to_reader`."""
+    schema = snapshot.schema(columns)
+    scan = _scan(snapshot, None, columns, where)
+    batch_rows = _rows_at_a_time(BATCH_ROWS, schema)
+    batches = (batch for file in scan.files for batch in scan.batches(file, batch_rows))
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
@@ -86,9 +112,10 @@ def export_live(
     data_file: str | None = None,
     snapshot_id: int | None = None,
     columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
     deleted: bool = False,
     compression: str = "zstd",
-    batch_rows: int = 1 << 16,
+    batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
     storage_options: StorageOptions = None,
 ) -> int:
@@ -100,6 +127,7 @@ def export_live(
         data_file: the only one to read, see `live_batches`; None = all.
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to write, in this order; None = all.
+        where: only the rows for which this is true, see `live_batches`; None = all.
         deleted: True writes the deleted rows instead.
         compression: ``zstd``, ``snappy``, ``gzip``, ``brotli``, ``lz4`` or ``none``.
         batch_rows: maximum rows read at a time.
@@ -123,8 +151,7 @@ def export_live(
     check_outside(sink, table.location)
     require_extra("pyarrow.parquet", "tables")  # which brings what reads the metadata, too
     snapshot = table.snapshot(snapshot_id)
-    files = _seen(snapshot, data_file)
-    rows_of = Deletes(snapshot)
+    scan = _scan(snapshot, data_file, columns, where, deleted=deleted)
     schema = snapshot.schema(columns)
     batch_rows = _rows_at_a_time(batch_rows, schema)
     written = 0
@@ -135,9 +162,8 @@ def export_live(
     ):
         waiting: list[Any] = []
         size = 0
-        for done, one in enumerate(files, 1):
-            rows = rows_of(one)
-            for batch in _batches(snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
+        for done, one in enumerate(scan.files, 1):
+            for batch in scan.batches(one, batch_rows):
                 waiting.append(batch)
                 written += batch.num_rows
                 size += batch.nbytes
@@ -145,20 +171,103 @@ def export_live(
                     _write(writer, pa.Table.from_batches(waiting, schema), table.location)
                     waiting, size = [], 0
             if progress is not None:
-                progress(done, len(files))
+                progress(done, len(scan.files))
         if waiting:
             _write(writer, pa.Table.from_batches(waiting, schema), table.location)
     return written
 
 
-def _seen(snapshot: Snapshot, name: str | None) -> list[DataFile]:
-    """Return the data files with a name, or all, without those whose records are no rows yet."""
-    if name is None:
-        files = snapshot.data_files
-    else:
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Rows of a snapshot, data file by data file.
+
+    Attributes:
+        snapshot: that is read.
+        files: the data files that may have such rows.
+        columns: names to read; None = all.
+        finder: of a condition, bound to the snapshot; None = all rows.
+        deletes: the deleted rows.
+        keep: True for those that are not deleted, False for the deleted ones.
+    """
+
+    snapshot: Snapshot
+    files: Sequence[DataFile]
+    columns: Sequence[str] | None
+    finder: ConditionFinder | None
+    deletes: Deletes
+    keep: bool
+
+    def batches(self, file: DataFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a data file."""
+        gone = self.deletes(file)
+        mask = partial(gone.arrow_mask, keep=self.keep)
+        if self.finder is None:
+            yield from self._masked(file, batch_rows, mask, gone.max)
+            return
+        found = self.finder.find(self.snapshot, file, mask).rows
+        found = found.difference(gone) if self.keep else found.intersection(gone)
+        if found or file.physical_rows is None:
+            yield from self._masked(file, batch_rows, found.arrow_mask, gone.max, found)
+
+    def _masked(
+        self,
+        file: DataFile,
+        batch_rows: int,
+        mask: Callable[[int, int], pa.BooleanArray],
+        last: int | None,
+        found: RowSet | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows.
+
+        Args:
+            file: the data file.
+            batch_rows: maximum rows in a batch.
+            mask: which rows.
+            last: the last deleted one; if the metadata do not count the rows, it may be beyond them.
+            found: none but these are among them, so that other row groups are not read; None: not known.
+        """
+        counted = file.physical_rows is not None
+        end = None if found is None or not counted else found.max
+
+        def has_some(start: int, rows: int, _known: Mapping[str, ColumnBounds]) -> bool:
+            return found is None or found.count(start, start + rows) > 0
+
+        stop = 0
+        wanted = None if end is None else has_some
+        for part in checked_rows(self.snapshot, file, self.columns, batch_rows, wanted):
+            stop = part.start + part.batch.num_rows
+            chosen = mask(part.start, stop)
+            if part.keep is not None:
+                chosen = pc.and_(chosen, part.keep)
+            kept = chosen.true_count
+            if kept:
+                yield part.batch if kept == len(chosen) else part.batch.filter(chosen)
+            if end is not None and end < stop:
+                return
+        if last is not None and last >= stop:
+            expected = f"below {stop} (rows of the data file)"
+            raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=last)
+
+
+def _scan(
+    snapshot: Snapshot,
+    name: str | None,
+    columns: Sequence[str] | None,
+    where: Predicate | None,
+    *,
+    deleted: bool = False,
+) -> _Scan:
+    """Return what reads rows of a snapshot, or of a data file, without files whose records are no rows yet."""
+    finder = None if where is None else where_finder(where)
+    if finder is not None:
+        finder.prepare(snapshot)
+    files = snapshot.data_files if finder is None else finder.candidates(snapshot)
+    if name is not None:
         check_type(name, str, "data_file", "a str")
-        files = snapshot.file_names.find(name)
-    return [file for file in files if not snapshot.is_hidden(file)]
+        named = {file.path for file in snapshot.file_names.find(name)}
+        files = [file for file in files if file.path in named]
+    files = [file for file in files if not snapshot.is_hidden(file)]
+    return _Scan(snapshot, files, columns, finder, Deletes(snapshot), not deleted)
 
 
 _GROUP_ROWS = 1 << 17
@@ -203,8 +312,22 @@ def _open_parquet(file: pa.NativeFile, schema: pa.Schema, compression: str, loca
     Raises:
         Unsupported: a column has a type that Parquet does not have.
     """
+    text = [path for field in schema for path in _text_leaves(field, field.name)]
     with _refusals(schema.empty_table(), location):
-        return pq.ParquetWriter(file, schema, compression=compression)
+        return pq.ParquetWriter(file, schema, compression=compression, use_dictionary=text)
+
+
+def _text_leaves(field: pa.Field, path: str) -> Iterator[str]:
+    """Yield the paths in Parquet of the text in a column.
+
+    That alone gets dictionaries: those of numbers take twice the time, and more bytes where most values occur once.
+    """
+    parts = parts_of(field.type)
+    between = "" if types.is_struct(field.type) else "key_value." if types.is_map(field.type) else "list."
+    for part in parts:
+        yield from _text_leaves(part, f"{path}.{between}{part.name}")
+    if is_text(field.type):
+        yield path
 
 
 def _write(writer: pq.ParquetWriter, rows: pa.Table, location: str) -> None:
@@ -236,26 +359,3 @@ def _refusal(rows: pa.Table) -> pa.ArrowException | None:
     except pa.ArrowException as err:
         return err
     return None
-
-
-def _batches(
-    snapshot: Snapshot,
-    file: DataFile,
-    rows: RowSet,
-    columns: Sequence[str] | None,
-    *,
-    deleted: bool = False,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    stop = 0
-    for part in checked_rows(snapshot, file, columns, batch_rows):
-        stop = part.start + part.batch.num_rows
-        wanted = rows.arrow_mask(part.start, stop, keep=not deleted)
-        if part.keep is not None:
-            wanted = pc.and_(wanted, part.keep)
-        kept = wanted.true_count
-        if kept:
-            yield part.batch if kept == len(wanted) else part.batch.filter(wanted)
-    if rows.max is not None and rows.max >= stop:
-        expected = f"below {stop} (rows of the data file)"
-        raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

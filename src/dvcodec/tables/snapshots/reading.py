@@ -21,13 +21,10 @@ from dvcodec.io.frames import few_at
 from dvcodec.io.storage import run_bounded
 from dvcodec.tables.columns import ODD, UNKNOWN, VectorColumns
 from dvcodec.tables.model import WHOLE, DataFile, DeletedRows, DeletionVector, Part, PhysicalRows, RowReader, vectors_of
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.rules import VectorRows
 from dvcodec.tables.table import Snapshot
-
-MayMatch: TypeAlias = Callable[[Mapping[str, ColumnBounds]], bool]
-"""Whether rows of a row group are wanted, by what its statistics say; its rows are not read if not."""
 
 
 @dataclass(slots=True)
@@ -48,7 +45,7 @@ def checked_rows(
     file: DataFile,
     columns: Sequence[str] | None,
     batch_rows: int,
-    may_match: MayMatch | None = None,
+    wanted: RowGroupFilter | None = None,
     seen: RowsSeen | None = None,
 ) -> Iterator[PhysicalRows]:
     """Read a data file, see `Snapshot.rows`, and check that its rows come without gaps and are as many as recorded.
@@ -58,7 +55,7 @@ def checked_rows(
         file: the data file.
         columns: names to read.
         batch_rows: maximum rows in a batch.
-        may_match: see `MayMatch`; None = all are wanted.
+        wanted: the row groups to read; None = all.
         seen: counts.
 
     Raises:
@@ -66,7 +63,7 @@ def checked_rows(
         DvcodecError, OSError: see `Snapshot.rows`.
     """
     seen = RowsSeen() if seen is None else seen
-    yield from rows_in_order(snapshot.row_reader(file, columns), file.path, batch_rows, may_match, seen)
+    yield from rows_in_order(snapshot.row_reader(file, columns), file.path, batch_rows, wanted, seen)
     if file.physical_rows not in (None, seen.rows):
         raise _other_count(file, seen.rows)
 
@@ -102,7 +99,7 @@ def _other_count(file: DataFile, found: int) -> NotCanonical:
 
 
 def rows_in_order(
-    reader: RowReader, source: str, batch_rows: int, may_match: MayMatch | None, seen: RowsSeen, part: Part = WHOLE
+    reader: RowReader, source: str, batch_rows: int, wanted: RowGroupFilter | None, seen: RowsSeen, part: Part = WHOLE
 ) -> Iterator[PhysicalRows]:
     """Read a part of a data file, and check that its rows come without gaps.
 
@@ -110,7 +107,7 @@ def rows_in_order(
         reader: reads the data file.
         source: its path, for errors.
         batch_rows: maximum rows in a batch.
-        may_match: see `MayMatch`; None = all are wanted.
+        wanted: the row groups to read; None = all.
         seen: counts.
         part: of the data file.
 
@@ -120,14 +117,14 @@ def rows_in_order(
     """
     skipped: dict[int, int] = {}
 
-    def wanted(start: int, rows: int, known: Mapping[str, ColumnBounds]) -> bool:
-        if may_match is None or may_match(known):
+    def noted(start: int, rows: int, known: Mapping[str, ColumnBounds]) -> bool:
+        if wanted is None or wanted(start, rows, known):
             return True
         skipped[start] = rows
         return False
 
     stop = None if part.number else 0
-    for rows in reader(batch_rows, part, None if may_match is None else wanted):
+    for rows in reader(batch_rows, part, None if wanted is None else noted):
         stop = None if stop is None else _beyond(stop, skipped)
         if stop not in (None, rows.start):
             raise NotCanonical("rows in physical order", source=source, expected=f"row {stop}", actual=rows.start)

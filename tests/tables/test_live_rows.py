@@ -1,0 +1,325 @@
+"""Live rows as streams, and in Polars, DuckDB and pandas: against pyarrow's own filter, and against other readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import version
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastavro")
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cases import each
+from dvcodec import RowSet, UsageError
+from dvcodec.tables import Table, enable, export_live, live_batches, open_table
+from dvcodec.tables.engines import implied
+from dvcodec.tables.rows import data_file
+from samples.id_tables import MAKERS
+
+pytestmark = pytest.mark.libraries
+
+SIZE = 50
+GONE = [0, 3, 49, 50, 77, 120, *range(150, 199)]
+"""Of four files of 50 rows, the last keeps one."""
+ID = pc.field("id")
+
+
+def made(kind: str, folder: Path) -> Table:
+    MAKERS[kind](folder, 4 * SIZE, SIZE)
+    if kind == "iceberg 2":
+        enable(open_table(folder))
+    open_table(folder).delete(ID.isin(GONE))
+    return open_table(folder)
+
+
+@each("kind", MAKERS)
+@each("wanted", [None, ID < 60, ID == 77, ID == 78, ID > 140, pc.bit_wise_and(ID, 7) == 3, ID < 0], ids=str)
+def test_every_format_against_pyarrow(kind: str, wanted: Any, tmp_path: Path) -> None:
+    table = made(kind, tmp_path / "t")
+    live = pa.table({"id": sorted(set(range(4 * SIZE)) - set(GONE))})
+    expected = live["id"] if wanted is None else live.filter(wanted)["id"]
+    read = table.to_reader(where=wanted).read_all()
+    assert read["id"].to_pylist() == expected.to_pylist()
+    assert read.schema == table.snapshot().schema() == table.to_reader(["id"], wanted).schema
+    assert pa.table(table) == pa.table(table.snapshot()) == table.snapshot().to_reader().read_all()
+    rows = export_live(table, tmp_path / "out.parquet", where=wanted)
+    assert rows == len(expected)
+    assert pq.read_table(tmp_path / "out.parquet")["id"].to_pylist() == expected.to_pylist()
+    deleted = live_batches(table, where=wanted, deleted=True)
+    gone = pa.table({"id": GONE})
+    assert [row for batch in deleted for row in batch["id"].to_pylist()] == (
+        gone if wanted is None else gone.filter(wanted)
+    )["id"].to_pylist()
+
+
+# ------------------------------------------------------------------------------------- of several types, with peers
+
+COUNT = 240
+ROWS = pa.table(
+    {
+        "number": pa.array([None if row % 11 == 0 else row for row in range(COUNT)], pa.int64()),
+        "price": pa.array([(None, nan, -0.0, inf, -inf, row / 4)[row % 6] for row in range(COUNT)], pa.float64()),
+        "word": pa.array([None if row % 13 == 0 else f"w{row:03}" for row in range(COUNT)], pa.string()),
+        "day": pa.array([None if row % 17 == 0 else date(2024, 1, 1 + row % 28) for row in range(COUNT)], pa.date32()),
+    }
+)
+DELETED = RowSet([*range(0, 240, 5), *range(60, 120)])
+LIVE = ROWS.filter(DELETED.arrow_mask(0, COUNT, keep=True))
+number, price, word, day = map(pc.field, ROWS.column_names)
+CONDITIONS = {
+    "less": number < 30,
+    "a comparison with null stays null when it is inverted": ~(number < 200),
+    "null": number.is_null(),
+    "of another column": (price > 3) & (number > 130),
+    "NaN is neither more nor less": ~(price <= 1e9),
+    "NaN": price.is_nan(),
+    "zero of either sign": price == 0,
+    "values": number.isin([3, 4, 200, None]),
+    "text": (word >= "w130") & (word < "w140"),
+    "days": day == date(2024, 1, 3),
+    "or": (number < 10) | (word == "w233"),
+    "nothing": number > 10**6,
+}
+
+
+@pytest.fixture(scope="module")
+def delta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two data files of three row groups each; deltalake wrote its log."""
+    deltalake = pytest.importorskip("deltalake")
+    folder = tmp_path_factory.mktemp("peers") / "delta"
+    half = COUNT // 2
+    properties = deltalake.WriterProperties(max_row_group_size=half // 3)
+    for start in (0, half):
+        part = ROWS.slice(start, half)
+        deltalake.write_deltalake(folder, part, mode="append", writer_properties=properties)
+    enable(open_table(folder))
+    table = open_table(folder)
+    first = {pq.read_table(file.location)["word"][1].as_py(): file for file in table.snapshot().data_files}
+    numbers = DELETED.to_numpy()
+    later = RowSet(numbers[numbers >= half] - half)
+    table.delete(positions={first["w001"].path: RowSet(numbers[numbers < half]), first["w121"].path: later})
+    return folder
+
+
+def same(found: Any, expected: pa.Table) -> None:
+    """Compare rows in any order; NaN is NaN."""
+    lists = [sorted(map(repr, zip(*one.to_pydict().values(), strict=True))) for one in (found, expected)]
+    assert lists[0] == lists[1]
+
+
+def test_the_condition_is_not_asked_of_deleted_rows(delta: Path) -> None:
+    """Row 61, which would divide by zero, is deleted."""
+    found = open_table(delta).to_reader(["number"], pc.divide(pc.scalar(1000), number - 61) < -900).read_all()
+    assert (
+        found["number"].to_pylist() == LIVE.filter(pc.divide(pc.scalar(1000), number - 61) < -900)["number"].to_pylist()
+    )
+
+
+@each("name", CONDITIONS)
+def test_conditions_against_pyarrow(delta: Path, name: str) -> None:
+    table, where = open_table(delta), CONDITIONS[name]
+    expected = LIVE.filter(where)
+    assert table.to_reader(where=where).read_all().to_pydict().__repr__() == repr(expected.to_pydict())
+    assert repr(table.to_reader(["day"], where).read_all().to_pydict()) == repr(expected.select(["day"]).to_pydict())
+
+
+def test_row_groups_that_statistics_rule_out_are_not_read(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    whole = data_file.skipped_groups
+
+    def noted(file: Any, *args: Any, **options: Any) -> Any:
+        skipped = whole(file, *args, **options)
+        read.append(file.metadata.num_row_groups - len(skipped))
+        return skipped
+
+    monkeypatch.setattr("dvcodec.tables.delta.rows.skipped_groups", noted)
+    open_table(delta).to_reader(["word"], number == 122).read_all()
+    assert read == [1, 1]  # one data file of two, one row group of three: for the condition, and for the rows
+
+
+def polars_conditions() -> dict[str, Any]:
+    pl = pytest.importorskip("polars")
+    number, price, word, day = (pl.col(name) for name in ROWS.column_names)
+    return {
+        "less": number < 30,
+        "inverted": ~(number < 200),
+        "null": number.is_null(),
+        "valid": number.is_not_null() & (number > 220),
+        "NaN is more than all": price > 3,
+        "NaN": price.is_nan(),
+        "NaN equals NaN": price == nan,  # noqa: PLW0177
+        "values": number.is_in([3, 4, 200]),
+        "values and null": number.is_in([3, None]),
+        "words": word.is_in(["w004", "w233"]),
+        "between": number.is_between(100, 130, closed="left"),
+        "text": (word >= "w130") & (word < "w140"),
+        "days": day == date(2024, 1, 3),
+        "or": (number < 10) | (word == "w233"),
+        "or of what is not known": (number < 10) | (price > 30),
+        "the other way round": pl.lit(230) < number,
+        "a fraction": number < 30.5,
+        "missing": number.eq_missing(None),
+        "of two columns": number > price,
+        "beyond the type": number < 2**70,
+    }
+
+
+def polars_version() -> tuple[int, ...]:
+    return tuple(map(int, version("polars").split(".")[:2]))
+
+
+POLARS = (
+    "less",
+    "inverted",
+    "null",
+    "valid",
+    "NaN is more than all",
+    "NaN",
+    "NaN equals NaN",
+    "values",
+    "values and null",
+    "words",
+    "between",
+    "text",
+    "days",
+    "or",
+    "or of what is not known",
+    "the other way round",
+    "a fraction",
+    "missing",
+    "of two columns",
+    "beyond the type",
+)
+
+
+@each("name", POLARS)
+def test_polars_filters_as_it_filters_its_own_scan(delta: Path, name: str) -> None:
+    pl = pytest.importorskip("polars")
+    from deltalake.exceptions import DeltaProtocolError
+
+    if name == "beyond the type" and polars_version() < (1, 36):
+        return  # an error in its own frames, too
+    condition = polars_conditions()[name]
+    frame = open_table(delta).to_polars()
+    expected = pl.from_arrow(LIVE)
+    same(frame.filter(condition).collect().to_arrow(), expected.filter(condition).to_arrow())
+    same(
+        frame.filter(condition).select("day").collect().to_arrow(), expected.filter(condition).select("day").to_arrow()
+    )
+    try:
+        scanned = pl.scan_delta(str(delta)).filter(condition).collect()
+    except DeltaProtocolError:
+        assert polars_version() < (1, 40)  # which does not read vectors yet
+    else:
+        same(frame.filter(condition).collect().to_arrow(), scanned.to_arrow())
+
+
+def test_polars_passes_on_what_pyarrow_understands_alike() -> None:
+    pytest.importorskip("polars")
+    conditions = polars_conditions()
+    passed = {name for name, condition in conditions.items() if implied(condition, ROWS.schema) is not None}
+    known = {"less", "null", "valid", "values", "words", "between", "text", "days", "or"}
+    assert passed <= known | {"values and null"}
+    assert known <= passed or polars_version() < (1, 31)  # which spells text otherwise
+
+
+def test_polars_takes_few_rows_and_columns_in_any_order(delta: Path) -> None:
+    pytest.importorskip("polars")
+    frame = open_table(delta).snapshot().to_polars()
+    assert frame.collect_schema().names() == ROWS.column_names
+    assert frame.head(3).collect().to_arrow().to_pydict().__repr__() == repr(LIVE.slice(0, 3).to_pydict())
+    assert frame.head(0).collect().height == 0
+    assert frame.select("word", "number").collect().columns == ["word", "number"]
+    assert frame.select("number").sum().collect().item() == pc.sum(LIVE["number"]).as_py()
+
+
+@each(
+    "query",
+    [
+        lambda frame, pl: frame.head(60).filter(pl.col("number") > 40),
+        lambda frame, pl: frame.filter(pl.col("number") > 40).head(60),
+        lambda frame, pl: frame.head(60).filter(pl.col("word").is_null()).select("day"),
+        lambda frame, pl: frame.filter(pl.col("price") > 3).head(9).filter(pl.col("number") > 20),
+        lambda frame, pl: frame.filter(pl.col("number") > 30).slice(20, 40),
+        lambda frame, pl: frame.with_row_index().filter(pl.col("number") > 30).head(7),
+        lambda frame, pl: frame.tail(50).filter(pl.col("number") > 200),
+        lambda frame, pl: frame.head(0).filter(pl.col("number") > 3),
+        lambda frame, pl: frame.select(pl.len()),
+    ],
+)
+def test_polars_takes_first_rows_before_or_after_a_filter(delta: Path, query: Any) -> None:
+    pl = pytest.importorskip("polars")
+    found = query(open_table(delta).to_polars(), pl).collect()
+    assert repr(found.to_dicts()) == repr(query(pl.from_arrow(LIVE).lazy(), pl).collect().to_dicts())
+
+
+SQL = (
+    "number < 30",
+    "NOT number < 200",
+    "number IS NULL",
+    "price > 3 AND number > 130",
+    "price > 3",
+    "isnan(price)",
+    "price = 'nan'::DOUBLE",
+    "price = 0",
+    "number IN (3, 4, 201, 202, 203)",
+    "word IN ('w004', 'w233', 'w002')",
+    "word BETWEEN 'w130' AND 'w139'",
+    "day = DATE '2024-01-03'",
+    "number < 10 OR word = 'w233'",
+    "number > 1000000",
+    "word LIKE 'w23%'",
+)
+
+
+@each("condition", SQL)
+def test_duckdb_filters_as_it_filters_its_own_table(delta: Path, condition: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    view = open_table(delta).to_duckdb(connection, "live")
+    connection.from_arrow(LIVE).create("own")
+    for columns in ("*", "day", "count(*)"):
+        expected = connection.sql(f"SELECT {columns} FROM own WHERE {condition}").fetchall()
+        assert repr(connection.sql(f"SELECT {columns} FROM live WHERE {condition}").fetchall()) == repr(expected)
+    assert len(view.fetchall()) == len(LIVE) == connection.sql("SELECT count(*) FROM live").fetchall()[0][0]
+
+
+def test_duckdb_needs_a_connection(delta: Path) -> None:
+    pytest.importorskip("duckdb")
+    with pytest.raises(UsageError, match="connection must be one of DuckDB"):
+        open_table(delta).to_duckdb("live", "live")
+
+
+def test_pandas(delta: Path) -> None:
+    pytest.importorskip("pandas")
+    frame = open_table(delta).to_pandas(["number"], number > 200)
+    assert frame["number"].tolist() == LIVE.filter(number > 200)["number"].to_pylist()
+
+
+@each(
+    "give",
+    [
+        lambda table: table.to_reader(["other"]),
+        lambda table: table.to_reader(where=pc.field("other") > 1),
+        lambda table: table.to_reader(where=7),
+    ],
+)
+def test_usage(delta: Path, give: Callable[[Table], Any]) -> None:
+    with pytest.raises(UsageError):
+        give(open_table(delta))
+
+
+def test_sql_text(delta: Path) -> None:
+    pytest.importorskip("duckdb")
+    table = open_table(delta)
+    found = table.to_reader(where="number < 30 AND word LIKE '%4'").read_all()
+    assert found["number"].to_pylist() == [4, 14, 24]
