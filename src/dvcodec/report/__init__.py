@@ -30,9 +30,10 @@ from dvcodec.core.usage import check_type
 from dvcodec.io import SinkTarget, StorageOptions, open_sink
 from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.auditing import Audit
-from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, TableKind
+from dvcodec.tables.columns import UNKNOWN, values_of
+from dvcodec.tables.model import NO_SNAPSHOT, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
-from dvcodec.tables.snapshots.scanning import RewriteCandidate, Scan, Totals, rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import RewriteCandidate, Scan, ScanColumns, Totals, rewrite_candidates, totals
 from dvcodec.tables.writing import check_outside
 
 __all__ = ["render", "write"]
@@ -232,8 +233,10 @@ _FEWEST_SIZE_BARS = 6
 
 def pictures(scan: Scan, sums: Totals) -> Html:
     """Draw the charts."""
-    untouched = counted(sum(file.deleted == 0 for file in scan.files), "file")
-    unknown = sum(file.deleted is None or (file.deleted > 0 and file.deleted_share is None) for file in scan.files)
+    found = ScanColumns.of(scan)
+    deletes, no_share = found.min_deleted > 0, (found.files.rows == UNKNOWN) | (found.files.rows == 0)
+    untouched = counted(int((found.exact & ~deletes).sum()), "file")
+    unknown = int((~found.exact | (deletes & no_share)).sum())
     left = f"{untouched} without deleted rows"
     if unknown:
         left += f" and {counted(unknown, 'file')} with an unknown share"
@@ -265,8 +268,10 @@ def _figure(title: str, caption: str, chart: Html) -> Html:
 
 def share_bars(scan: Scan) -> list[Bar]:
     """Count the data files with deleted rows by tenths of their deleted share."""
-    shares = (file.deleted_share for file in scan.files if file.deleted)
-    counts = Counter(min(int(share * _SHARE_BARS), _SHARE_BARS - 1) for share in shares if share is not None)
+    found = ScanColumns.of(scan)
+    known = found.exact & (found.min_deleted > 0) & (found.files.rows > 0)
+    tenths = np.minimum((found.shares[known] * _SHARE_BARS).astype(np.int64), _SHARE_BARS - 1)
+    counts = np.bincount(tenths, minlength=_SHARE_BARS).tolist()
     step = 100 // _SHARE_BARS
     return [
         Bar(f"{i * step} %" if i % 2 == 0 else "", f"{i * step} to {(i + 1) * step} %", counts[i])
@@ -276,15 +281,16 @@ def share_bars(scan: Scan) -> list[Bar]:
 
 def vector_sizes(scan: Scan) -> list[int]:
     """Return the bytes of each vector with a file of its own or a recorded size; each counts once."""
-    sizes: dict[int, int] = {}
-    for file in scan.files:
+    found, sizes = ScanColumns.of(scan), dict[int, int]()
+    for file in found.others.values():
         for vector in file.vectors:
             size = vector.size
             if size is None and len(file.vectors) == 1:
                 size = file.stored_bytes
             if size:
                 sizes[id(vector)] = size  # position deletes of a partition are one vector of many files
-    return list(sizes.values())
+    alone = found.stored_bytes[found.vector_of >= 0]
+    return [*sizes.values(), *alone[alone > 0].tolist()]
 
 
 def size_bars(sizes: list[int]) -> list[Bar]:
@@ -320,29 +326,33 @@ def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
         folder: common to all paths, see `core.text.folder_of`.
         rewrite: paths of the data files worth rewriting.
     """
-    files = scan.files
-    paths = [file.data_file.path for file in files]
+    found, files = ScanColumns.of(scan), scan.files
+    paths, wanted = found.files.paths, set(rewrite)
+    partitions = {one: None if one is None else plain(one) for one in set(found.files.partitions)}
+    deleted = np.where(found.exact, found.min_deleted, UNKNOWN)
+    strips, vectors = [""] * len(paths), [list[list[str | int | None]]() for _ in paths]
+    drawn = np.flatnonzero(found.vector_of >= 0)
+    for i, strip in zip(drawn.tolist(), shades_of_each(found.density[found.density_of[drawn]]), strict=True):
+        strips[i] = strip
+    for i, file in found.others.items():
+        strips[i] = shades(file.density)
     places: dict[str, int] = {}
-    wanted = set(rewrite)
-    mixes = [file.containers for file in files]
+    for i, of_file in found.vectors_by_file():
+        vectors[i] = [[places.setdefault(path, len(places)), *numbers] for path, *numbers in of_file]
     return {
         "folder": plain(folder),
         "path": [plain(path[len(folder) :]) for path in paths],
-        "partition": [None if file.data_file.partition is None else plain(file.data_file.partition) for file in files],
-        "rows": [file.data_file.physical_rows for file in files],
-        "size": [file.data_file.size for file in files],
-        "deleted": [file.deleted for file in files],
-        "stored": [file.stored_bytes for file in files],
-        "containers": [
-            [mix.arrays for mix in mixes],
-            [mix.bitsets for mix in mixes],
-            [mix.runs for mix in mixes],
-        ],
-        "strip": [shades(file.density) for file in files],
-        "vectors": [[_vector(vector, places) for vector in file.vectors] for file in files],
+        "partition": [partitions[one] for one in found.files.partitions],
+        "rows": values_of(found.files.rows, lambda i: files[i].data_file.physical_rows),
+        "size": values_of(found.files.sizes, lambda i: files[i].data_file.size),
+        "deleted": values_of(deleted, lambda i: files[i].deleted),
+        "stored": found.stored_bytes.tolist(),
+        "containers": found.containers.T.tolist(),
+        "strip": strips,
+        "vectors": vectors,
         "places": [plain(place) for place in places],
-        "errors": {i: [plain(error) for error in file.errors] for i, file in enumerate(files) if file.errors},
-        "rewrite": [i for i, file in enumerate(files) if file.data_file.path in wanted],
+        "errors": {i: [plain(error) for error in files[i].errors] for i in np.flatnonzero(found.in_doubt).tolist()},
+        "rewrite": [i for i, path in enumerate(paths) if path in wanted],
     }
 
 
@@ -353,14 +363,15 @@ def shades(density: NDArray[np.float32]) -> str:
     >>> shades(np.array([0, 0.001, 0.01, 0.3, 0.99, 1], np.float32)), shades(np.zeros(64, np.float32))
     ('012345', '')
     """
+    return shades_of_each(density[None])[0]
+
+
+def shades_of_each(density: NDArray[np.float32]) -> list[str]:
+    """Return the `shades` of each of several files: float32[n, parts]."""
     steps = np.digitize(density, np.asarray(SHADE_EDGES, np.float32))
-    return (steps + ord("0")).astype(np.uint8).tobytes().decode("ascii") if steps.any() else ""
-
-
-def _vector(vector: DeletionVector, places: dict[str, int]) -> list[int | None]:
-    """Return file (index in `places`; an inline vector has the empty name), offset, size and recorded cardinality."""
-    place = places.setdefault(vector.path, len(places))
-    return [place, vector.offset, vector.size, vector.cardinality]
+    texts = (steps + ord("0")).astype(np.uint8)
+    drawn: list[bool] = np.asarray(steps.any(axis=1)).tolist()
+    return [text.tobytes().decode("ascii") if has_any else "" for text, has_any in zip(texts, drawn, strict=True)]
 
 
 FINDINGS_SHOWN = 200
@@ -629,7 +640,7 @@ def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WOR
     scan = audit.scan
     sums = totals(scan)
     candidates = rewrite_candidates(scan, min_ratio=min_ratio)
-    folder = folder_of([file.data_file.path for file in scan.files])
+    folder = folder_of(ScanColumns.of(scan).files.paths)
     style, script = _template("style.css"), _template("script.js")
     return Template(_template("page.html")).substitute(
         style_hash=_hash(style),

@@ -6,7 +6,7 @@ metadata is read in columns derive from these classes; those of the others take 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,19 @@ MOST_NUMBER = 1 << 55
 def numbers_of(values: Iterable[int | None]) -> Index:
     """Return recorded numbers as int64; see `UNKNOWN` and `ODD`."""
     return np.array([UNKNOWN if one is None else one if 0 <= one <= MOST_NUMBER else ODD for one in values], np.int64)
+
+
+def values_of(numbers: Index, look: Callable[[int], int | None]) -> list[int | None]:
+    """Return recorded numbers as they are, None for unknown ones.
+
+    Args:
+        numbers: see `numbers_of`.
+        look: returns the odd one at a place.
+    """
+    found: list[int | None] = numbers.tolist()
+    for place in np.flatnonzero(numbers < 0).tolist():
+        found[place] = None if numbers[place] == UNKNOWN else look(place)
+    return found
 
 
 class FileColumns:

@@ -608,10 +608,11 @@ class Table(LiveRows):
         last: Snapshot | None = None
         for before, info in pairs:
             old = last if before is not None and last is not None and last.info.id == before.id else None
+            if before is not None and old is None and (walk is None or walk.info.id != before.id):
+                old = opened(before.id)
             if old is not None:
                 walk = self.walk_from(old)
-            follows = walk is not None and before is not None and walk.info.id == before.id
-            found = walk.step(info) if walk is not None and follows else None
+            found = walk.step(info) if walk is not None and before is not None else None
             last = None
             if found is not None:
                 yield found

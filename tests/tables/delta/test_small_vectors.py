@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet, delta
+from dvcodec.report import columns, share_bars, vector_sizes
 from dvcodec.tables import Snapshot, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.snapshots import reading, scanning
+from dvcodec.tables.snapshots.changes import SnapshotChange, history
 from dvcodec.tables.snapshots.reading import FewRead, VectorRead, read_vectors
 from dvcodec.tables.snapshots.scanning import Scan, rewrite_candidates, scan, totals
 from samples.delta_table import Action, DeltaBuilder
@@ -115,7 +117,17 @@ def said(found: Scan) -> dict[str, Any]:
         "totals": totals(found),
         "worth": [(one.file.data_file.path, one.reasons) for one in rewrite_candidates(found, min_ratio=0.01)],
         "others": (found.unreadable, found.unopened, found.table, found.info),
+        "page": columns(found, "", ["1.parquet"]),
+        "bars": (share_bars(found), sorted(vector_sizes(found))),
     }
+
+
+def told(change: SnapshotChange) -> dict[str, Any]:
+    """What a change says, without the rows."""
+    values = {one.name: getattr(change, one.name) for one in fields(change)}
+    files = [replace(file, deleted_rows=None, restored_rows=None) for file in change.files]
+    sums = change.deleted, change.restored, change.exact
+    return {**values, "files": files, "unreadable": sorted(map(repr, change.unreadable)), "sums": sums}
 
 
 def one_by_one(snapshot: Snapshot, **how: Any) -> Iterator[VectorRead]:
@@ -137,6 +149,10 @@ def test_many_at_once_are_as_one_by_one(tmp_path: Path, monkeypatch: pytest.Monk
         again = audit(table, orphans=False)
     assert sorted(map(repr, again.findings)) == sorted(map(repr, checked.findings))
     assert again.counts == checked.counts
+    changes = [told(change) for change in history(table)]
+    assert changes == [told(change) for change in history(table, keep_rows=True)]
+    first = told(next(history(table, since=table.snapshots()[-1].id)))
+    assert first == changes[-1]
 
 
 def test_progress_counts_all_vectors(tmp_path: Path) -> None:

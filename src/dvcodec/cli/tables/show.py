@@ -223,7 +223,7 @@ def _noting_lost(changes: Iterable[SnapshotChange], lost: dict[str, str]) -> Ite
     """Yield changes, and add the vectors and data files that make them inexact to `lost`, with the reason."""
     for change in changes:
         lost.update((vector.where, why) for vector, why in change.unreadable)
-        if not change.unreadable:
+        if not change.unreadable and not change.exact:
             why = "a vector contradicts the metadata or another vector: see dvcodec audit"
             lost.update((file.data_file.path, why) for file in change.files if not file.exact)
         yield change

@@ -1,24 +1,27 @@
 """History of a table: the rows that each snapshot deleted and restored, compared with the one before.
 
-A vector that several snapshots have is read once.
+A vector that several snapshots have is read once; a small one of the first snapshot, once more if it is replaced.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
 from dvcodec.ops.convert import diff
 from dvcodec.tables.metadata.cache import Cache
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.snapshots.reading import VectorRead, read_vectors
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, OnDemand, SnapshotInfo, TableKind
+from dvcodec.tables.snapshots.reading import FewRead, VectorRead, read_and_count, read_vectors
 from dvcodec.tables.table import Snapshot, Table, check_table
 
 __all__ = ["FileChange", "RowsReader", "SnapshotChange", "SnapshotRows", "history", "identified"]
@@ -58,25 +61,29 @@ class SnapshotRows:
 
     def in_doubt(self, file: DataFile) -> bool:
         """Whether the deleted rows of a data file may be others than those read, or are beyond the file."""
-        rows = self.rows.get(file.path)
-        beyond = rows is not None and file.physical_rows is not None and (rows.max or 0) >= file.physical_rows
-        return beyond or file.path in self.contradicted or self.is_unread(file)
+        return self._is_beyond(file) or file.path in self.contradicted or self.is_unread(file)
 
     def of(self, file: DataFile) -> RowSet:
         """Return the rows of a data file that are deleted for certain."""
         rows = self.rows.get(file.path, RowSet())
-        if file.physical_rows is not None and (rows.max or 0) >= file.physical_rows:
-            return rows & RowSet.from_ranges([(0, file.physical_rows)])
-        return rows
+        return rows & RowSet.from_ranges([(0, file.physical_rows or 0)]) if self._is_beyond(file) else rows
+
+    def _is_beyond(self, file: DataFile) -> bool:
+        highest = self.rows.get(file.path, RowSet()).max
+        return highest is not None and file.physical_rows is not None and highest >= file.physical_rows
 
 
 def identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
     """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
     keys: dict[Hashable, DeletionVector] = {}
     for index, vector in enumerate(snapshot.vectors):
-        key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
+        key = _place(vector)
         keys[key if _lasts(snapshot, vector) else (*key, snapshot.info.id, index)] = vector
     return keys
+
+
+def _place(vector: DeletionVector) -> tuple[Hashable, ...]:
+    return vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file
 
 
 def _lasts(snapshot: Snapshot, vector: DeletionVector) -> bool:
@@ -115,6 +122,18 @@ class RowsReader:
         for key, read in known.items():
             _add(found, vectors[key], read)
         return found
+
+    def read_first(self, snapshot: Snapshot) -> tuple[list[FewRead], SnapshotRows]:
+        """Read all vectors of a snapshot, most of them many at once: those are not kept."""
+        few, found = [], SnapshotRows()
+        for read in read_and_count(snapshot, threads=self._threads):
+            if isinstance(read, FewRead):
+                few.append(read)
+                continue
+            if read.vector.format != POSITION_DELETES and _lasts(snapshot, read.vector):
+                self._kept.get(_place(read.vector), lambda read=read: read)  # type: ignore[misc]
+            _add(found, read.vector, read)
+        return few, found
 
 
 def _memory(read: VectorRead) -> int:
@@ -179,6 +198,27 @@ class FileChange:
         return values
 
 
+class _Changes(OnDemand[FileChange]):
+    """Changes of data files, made when they are looked at.
+
+    Attributes:
+        deleted: rows deleted in all of them.
+        restored: rows that are live again, in all of them.
+        exact: whether each is exact.
+
+    Args:
+        counts: int64[n], rows deleted in each.
+        others: those that were compared one by one.
+        make: takes the number of one that was not.
+    """
+
+    def __init__(self, counts: Index, others: Mapping[int, FileChange], make: Callable[[int], FileChange]) -> None:
+        super().__init__(len(counts), lambda number: others.get(number) or make(number))
+        self.deleted = int(counts.sum())
+        self.restored = sum(one.restored for one in others.values())
+        self.exact = all(one.exact for one in others.values())
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
     """The changes of a snapshot since the one before.
@@ -196,26 +236,30 @@ class SnapshotChange:
 
     info: SnapshotInfo
     previous: SnapshotInfo | None
-    added: tuple[DataFile, ...]
-    removed: tuple[DataFile, ...]
-    files: tuple[FileChange, ...]
+    added: Sequence[DataFile]
+    removed: Sequence[DataFile]
+    files: Sequence[FileChange]
     unreadable: tuple[tuple[DeletionVector, str], ...] = ()
     other_deletes: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether the changes are known exactly; if not, `deleted` and `restored` are lower bounds."""
-        return not (self.unreadable or self.other_deletes) and all(file.exact for file in self.files)
+        if self.unreadable or self.other_deletes:
+            return False
+        return self.files.exact if isinstance(self.files, _Changes) else all(file.exact for file in self.files)
 
     @property
     def deleted(self) -> int:
         """Rows deleted in all data files."""
-        return sum(file.deleted for file in self.files)
+        files = self.files
+        return files.deleted if isinstance(files, _Changes) else sum(file.deleted for file in files)
 
     @property
     def restored(self) -> int:
         """Rows that are live again, in all data files."""
-        return sum(file.restored for file in self.files)
+        files = self.files
+        return files.restored if isinstance(files, _Changes) else sum(file.restored for file in files)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -275,7 +319,10 @@ def history(
     pairs = _pairs(infos, places, range(first, last + 1))
     reader = RowsReader(threads)
     for old, new in _prefetched(table, table.compared(pairs)):
-        yield _change(old, new, reader, keep_rows=keep_rows)
+        if old is None and not keep_rows:
+            yield _first(new, reader)
+        else:
+            yield _change(old, new, reader, keep_rows=keep_rows)
 
 
 def _pairs(
@@ -331,21 +378,12 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
 
     old_rows = rows_of(old, then) if old is not None else SnapshotRows()
     new_rows = rows_of(new, now)
-    files = []
-    for path, file in after.items() if old_rows or new_rows else ():
-        then_rows, now_rows = old_rows.rows.get(path) if path in before else None, new_rows.rows.get(path)
-        unread = path in touched and (new_rows.is_unread(file) or (path in before and old_rows.is_unread(file)))
-        if then_rows == now_rows and not unread:
-            continue
-        then_doubtful, now_doubtful = path in before and old_rows.in_doubt(file), new_rows.in_doubt(file)
-        found = diff(old_rows.of(file) if path in before else RowSet(), new_rows.of(file))
-        if then_doubtful or now_doubtful:
-            deleted = 0 if then_doubtful else found.added.cardinality
-            restored = 0 if now_doubtful else found.restored.cardinality
-            files.append(FileChange(file, deleted, restored, exact=False))
-        elif found.added or found.restored:
-            kept = found if keep_rows else (None, None)
-            files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
+    nothing = SnapshotRows()
+    files = [
+        change
+        for path, file in (after.items() if old_rows or new_rows else ())
+        if (change := _of_file(file, old_rows if path in before else nothing, new_rows, path in touched, keep_rows))
+    ]
     return SnapshotChange(
         new.info,
         None if old is None else old.info,
@@ -354,4 +392,59 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
         tuple(files),
         (*old_rows.unreadable, *new_rows.unreadable),
         new.equality_deletes != (frozenset() if old is None else old.equality_deletes),
+    )
+
+
+def _of_file(
+    file: DataFile, old: SnapshotRows, new: SnapshotRows, is_touched: bool, keep_rows: bool
+) -> FileChange | None:
+    """Compare the rows of a data file; return None if they are the same.
+
+    Args:
+        file: the data file.
+        old: deleted rows of the snapshot before; none if it does not have the file.
+        new: deleted rows of the snapshot.
+        is_touched: whether its vectors are others.
+        keep_rows: whether the rows are kept.
+    """
+    unread = is_touched and (new.is_unread(file) or old.is_unread(file))
+    if old.rows.get(file.path) == new.rows.get(file.path) and not unread:
+        return None
+    then_doubtful, now_doubtful = old.in_doubt(file), new.in_doubt(file)
+    found = diff(old.of(file), new.of(file))
+    if then_doubtful or now_doubtful:
+        deleted = 0 if then_doubtful else found.added.cardinality
+        restored = 0 if now_doubtful else found.restored.cardinality
+        return FileChange(file, deleted, restored, exact=False)
+    if not found.added and not found.restored:
+        return None
+    return FileChange(
+        file, found.added.cardinality, found.restored.cardinality, *(found if keep_rows else (None, None))
+    )
+
+
+def _first(new: Snapshot, reader: RowsReader) -> SnapshotChange:
+    """Return the change of a snapshot with none before: all that it has was added. Objects are made of few files."""
+    few, rows = reader.read_first(new)
+    deleted, nothing = np.zeros(len(new.data_files), np.int64), SnapshotRows()
+    for one in few:
+        deleted[new.vector_columns.files[one.numbers]] = one.few.cardinality
+    others: dict[int, FileChange] = {}
+    paths = new.numbers.keys() if None in rows.unread else {*rows.rows, *rows.unread} & new.numbers.keys()
+    for path in paths:
+        number = new.numbers[str(path)]
+        change = _of_file(new.data_files[number], nothing, rows, True, keep_rows=False)
+        if change is not None:
+            others[number] = change
+            deleted[number] = change.deleted
+    numbers = np.union1d(np.flatnonzero(deleted), np.fromiter(others, np.int64))
+    by_place = {place: others[number] for place, number in enumerate(numbers.tolist()) if number in others}
+
+    def make(place: int) -> FileChange:
+        number = int(numbers[place])
+        return FileChange(new.data_files[number], int(deleted[number]), 0)
+
+    files = _Changes(deleted[numbers], by_place, make)
+    return SnapshotChange(
+        new.info, None, new.data_files, (), files, tuple(rows.unreadable), new.equality_deletes != frozenset()
     )

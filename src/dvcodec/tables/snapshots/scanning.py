@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
-from dvcodec.tables.columns import ODD, UNKNOWN, FileColumns
+from dvcodec.tables.columns import ODD, UNKNOWN, FileColumns, VectorColumns, values_of
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, OnDemand, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding
@@ -103,6 +103,10 @@ class FileDeletes:
         """Whether the file has rows and all are deleted; False if a vector is in doubt."""
         rows = self.data_file.physical_rows
         return bool(rows) and self.min_deleted == rows and not self.errors
+
+
+VectorPlace: TypeAlias = "tuple[str, int | None, int | None, int | None]"
+"""Path, offset, size and recorded cardinality of a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,26 +204,28 @@ class ScanColumns:
         other_deletes: bool[n], whether there are any.
         hidden: bool[n].
         others: data files with several vectors, or with position deletes, by number.
+        vector_of: int64[n], number of the vector of each data file with one that is not of `others`; -1 for the rest.
         density: float32[k, `DENSITY_PARTS`] of some data files.
         density_of: int64[n], where in `density` that of each data file is; -1 if it is not there: nothing is deleted,
             or it is of `others`.
     """
 
-    def __init__(self, files: FileColumns) -> None:
+    def __init__(self, files: FileColumns, vectors: VectorColumns) -> None:
         count = len(files.files)
-        self.files = files
+        self.files, self._vectors = files, vectors
         self.min_deleted, self.stored_bytes, self.vectors = (np.zeros(count, np.int64) for _ in range(3))
         self.containers = np.zeros((count, 3), np.int64)
         self.in_doubt, self.other_deletes, self.hidden = (np.zeros(count, np.bool_) for _ in range(3))
         self.others: dict[int, FileDeletes] = {}
-        self.density, self.density_of = np.zeros((0, DENSITY_PARTS), np.float32), np.full(count, -1, np.int64)
+        self.density = np.zeros((0, DENSITY_PARTS), np.float32)
+        self.density_of, self.vector_of = (np.full(count, -1, np.int64) for _ in range(2))
 
     @classmethod
     def of(cls, scan: Scan) -> ScanColumns:
         """Return the columns of a scan."""
         if isinstance(scan.files, _Files):
             return scan.files.columns
-        made = cls(FileColumns([file.data_file for file in scan.files]))
+        made = cls(FileColumns([file.data_file for file in scan.files]), VectorColumns((), {}))
         for number, file in enumerate(scan.files):
             made.put(number, file)
         return made
@@ -231,14 +237,11 @@ class ScanColumns:
         self.containers[number], self.vectors[number] = file.containers, len(file.vectors)
         self.in_doubt[number], self.hidden[number] = bool(file.errors), file.hidden
         self.other_deletes[number] = file.other_deletes is not None
+        self.vector_of[number] = -1
 
-    def put_few(self, few: Sequence[FewRead], files: Sequence[Index]) -> None:
-        """Put in data files with one vector each.
-
-        Args:
-            few: the vectors.
-            files: numbers of their data files.
-        """
+    def put_few(self, few: Sequence[FewRead]) -> None:
+        """Put in the data files of vectors, with one each."""
+        files = [self._vectors.files[one.numbers] for one in few]
         parts = [density_of_each(one.few, self.files.rows[numbers]) for one, numbers in zip(few, files, strict=True)]
         self.density = np.concatenate([self.density, *parts])
         if few:
@@ -247,6 +250,24 @@ class ScanColumns:
             self.containers[numbers] = np.concatenate([one.few.mix for one in few])
             self.density_of[numbers] = np.arange(len(numbers))
             self.vectors[numbers] = 1
+            self.vector_of[numbers] = of_each = np.concatenate([one.numbers for one in few])
+            self.stored_bytes[numbers] = self._vectors.sizes[of_each]
+
+    def vectors_by_file(self) -> Iterator[tuple[int, Sequence[VectorPlace]]]:
+        """Yield the number of each data file with vectors, and where these are, in the order of the data files."""
+        columns, alone = self._vectors, self.vector_of[self.vector_of >= 0]
+        cardinalities = values_of(columns.cardinalities[alone], lambda _: None)
+        paths = (columns.places.paths[place] for place in columns.places.path_of[alone].tolist())
+        each = zip(paths, columns.offsets[alone].tolist(), columns.sizes[alone].tolist(), cardinalities, strict=True)
+        for number in np.flatnonzero(self.vectors).tolist():
+            other = self.others.get(number)
+            if other is None:
+                yield number, [next(each)]
+            else:
+                yield (
+                    number,
+                    [(vector.path, vector.offset, vector.size, vector.cardinality) for vector in other.vectors],
+                )
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
@@ -358,12 +379,8 @@ class _Collector:
     def files(self) -> Sequence[FileDeletes]:
         """Return the deleted rows of all data files, once all vectors were added."""
         snapshot, number_of = self._snapshot, self._snapshot.numbers
-        vectors, made = snapshot.vector_columns, ScanColumns(snapshot.file_columns)
-        made.put_few(self.few, [vectors.files[one.numbers] for one in self.few])
-        alone = np.full(len(snapshot.data_files), -1, np.int64)
-        for one in self.few:
-            alone[vectors.files[one.numbers]] = one.numbers
-            made.stored_bytes[vectors.files[one.numbers]] = vectors.sizes[one.numbers]
+        made = ScanColumns(snapshot.file_columns, snapshot.vector_columns)
+        made.put_few(self.few)
         for path, file in self._files.items():
             made.put(number_of[path], file)
 
@@ -372,12 +389,13 @@ class _Collector:
             if found is not None:
                 return found
             file = snapshot.data_files[number]
-            if alone[number] < 0:
+            vector = int(made.vector_of[number])
+            if vector < 0:
                 rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
                 return FileDeletes(file, rows=rows, density=shares)
             return FileDeletes(
                 file,
-                (snapshot.vectors[int(alone[number])],),
+                (snapshot.vectors[vector],),
                 None,
                 int(made.min_deleted[number]),
                 int(made.stored_bytes[number]),
@@ -385,7 +403,7 @@ class _Collector:
                 made.density[made.density_of[number]] if file.physical_rows is not None else density(_NO_ROWS, None),
             )
 
-        for number in range(len(alone)) if self._wide_errors else snapshot.with_other_deletes():
+        for number in range(len(snapshot.data_files)) if self._wide_errors else snapshot.with_other_deletes():
             found = make(number)
             if (changed := self._with_other_deletes(found)) is not found:
                 made.put(number, changed)
