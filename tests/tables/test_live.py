@@ -99,6 +99,7 @@ def stale_wide(table: FakeTable, folder: Path) -> None:
     path = table.snapshot().data_files[0].path
     changed(table, DeletionVector("position-deletes", None, "w", "w", None, 300, 1))
     table.unknown_files = lambda *_: (f"file:{path}", "s3://old/data/gone.parquet")  # type: ignore[method-assign]
+    table.read = lambda *_: ()  # type: ignore[method-assign]
 
 
 def other_rows(table: FakeTable, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,14 @@ class LazyModule:
     def __init__(self, module: str, extra: str) -> None:
         self._module = module
         self._extra = extra
+        self._found: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        # Not from `sys.modules`: while another thread imports it, only `import_module` waits until it is complete.
-        return getattr(require_extra(self._module, self._extra), name)
+        # Not what `sys.modules` has at first: while another thread imports it, only `import_module` waits until it is
+        # complete. Later, it takes ten times as long as this.
+        if self._found is None or sys.modules.get(self._module) is not self._found:
+            self._found = require_extra(self._module, self._extra)
+        return getattr(self._found, name)
 
 
 if not TYPE_CHECKING:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pq
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -80,6 +81,17 @@ class _Opening(RandomAccess):
         if self.limit is not None:
             self.reads.append(data)
         return data
+
+
+def small_parquet(data: BytesLike, dictionary: str) -> pq.ParquetFile:
+    """Open a Parquet file in memory, whose size bounds what its footer may claim; see `parquet_file`.
+
+    Args:
+        data: its bytes.
+        dictionary: column to read as a dictionary, whether the file has it or not.
+    """
+    opened, most = pa.BufferReader(data), max(len(data), 1)
+    return pq.ParquetFile(opened, thrift_container_size_limit=most, read_dictionary=[dictionary], pre_buffer=False)
 
 
 def parquet_metadata(source: Source, *, dictionary: str | None = None, **options: Any) -> pq.ParquetFile:

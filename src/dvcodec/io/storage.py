@@ -24,10 +24,11 @@ from itertools import chain, islice
 from typing import TypeAlias, TypeVar
 from urllib.parse import unquote
 
+from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory, too_little_memory
 from dvcodec.core.usage import as_count
-from dvcodec.io.source import ReadAhead, Source, beyond_end, held_source, hold_source, open_local
+from dvcodec.io.source import ReadAhead, Source, beyond_end, held_source, hold_source, open_local, read_small
 from dvcodec.io.store import (
     Fetched,
     LocalStore,
@@ -39,7 +40,7 @@ from dvcodec.io.store import (
     StoreOptions,
     open_store,
 )
-from dvcodec.io.target import ask_once, file_key, hide_values, is_local, join, local_path, path_below
+from dvcodec.io.target import ask_once, file_key, hide_values, is_local, join, local_name, local_path, path_below
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -596,6 +597,17 @@ class Storage:
                 source.prefetch()
             self.limits.check("max_metadata_bytes", source.size, source.name)
             return bytes(source.read(0, source.size))
+
+    def read_small(self, location: str, most: int) -> BytesLike | None:
+        """Read a file at once; None if it has more than `most` bytes, or is local and no regular file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if (local := local_name(location)) is not None:
+            return read_small(local, most)
+        source = self.remote(location)
+        return source.read(0, source.size) if source.size <= most else None
 
     def names(self, folder: str) -> list[str]:
         """Return the bare names of the files and folders in a folder, unordered.

@@ -63,7 +63,7 @@ from dvcodec.core.text import counted
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import file_key, file_keys, is_local, local_name
-from dvcodec.tables.columns import UNKNOWN, VectorGroup
+from dvcodec.tables.columns import UNKNOWN, VectorColumns, VectorGroup
 from dvcodec.tables.folder import real_path
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 from dvcodec.tables.rows.bounds import ColumnBounds
@@ -244,6 +244,14 @@ class CheckedFiles:
             which = ", ".join([*listed[:_MOST_LISTED], *([counted(more, "more column")] if more > 0 else [])])
             why = "were not compared with the footers, which lack them or order them otherwise"
             yield "bounds-not-compared", f"the bounds of {which} {why}"
+
+
+def _sizes_of_deletes(vectors: VectorColumns, stored: Mapping[str, StoredFile]) -> dict[str, int]:
+    """Return the bytes of listed files of position deletes: nothing else is compared with the metadata, once read."""
+    places = zip(vectors.places.locations, vectors.containers, strict=True)
+    deletes = (location for location, numbers in places if not vectors.bitmaps[numbers].any())
+    found = ((location, stored.get(file_key(location))) for location in deletes)
+    return {location: file.size for location, file in found if file is not None}
 
 
 def check_data_files(
@@ -546,14 +554,18 @@ def audit(
     number = snapshot.info.id
     findings = [*scan.findings, *(finding.in_snapshot(number) for finding in snapshot.check_metadata())]
 
+    sizes = _sizes_of_deletes(vectors, stored or {})
+
     def check(item: tuple[str, VectorGroup]) -> list[Finding]:
         location, group = item
-        found = rules.overlaps(group)
-        # A file that could not be opened is a finding of each of its vectors already.
-        more = () if location in scan.unopened else rules.container(snapshot, location, group)
-        return [*found, *more]
+        if location in scan.unopened:  # which is a finding of each of its vectors already
+            return list(rules.overlaps(group))
+        if location in sizes:
+            return list(rules.file_sizes(location, group, sizes[location]))
+        return [*rules.overlaps(group), *rules.container(snapshot, location, group)]
 
-    for done, found in enumerate(run_bounded(check, containers, readers), len(snapshot.vectors) + 1):
+    checked = run_bounded(check, containers, 1 if len(sizes) == len(containers) else readers)
+    for done, found in enumerate(checked, len(snapshot.vectors) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
     notes = list(snapshot.blind_spots(deep=deep))

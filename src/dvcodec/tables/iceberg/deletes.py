@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -23,11 +23,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CardinalityMismatch, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
+from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
+from dvcodec.io.parquet import small_parquet
 from dvcodec.io.workers import open_orc
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
@@ -44,6 +46,8 @@ from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16
+_SMALL_BYTES, _SMALL_ROWS = 1 << 16, 1 << 12
+"""At most, of a file that is read with others: bytes as stored and in memory, and rows."""
 _AVRO = (
     AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
     AvroColumn(POS, POS_ID, ("long", "int"), required=True),
@@ -101,6 +105,86 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
             "record_count", source=location, expected=f"{count} (manifest)", actual=f"{found} rows"
         )
     return PositionDeletes(rows, count)
+
+
+def read_small(files: Iterable[tuple[str, int]], storage: Storage) -> dict[str, PositionDeletes]:
+    """Read many small Parquet files of position deletes, as streams leave them: their rows are split in one pass.
+
+    Args:
+        files: location of each, and its rows as recorded.
+        storage: opens them.
+
+    Returns:
+        What each holds, by location. Left out are those that are large, odd or damaged: `read_deletes` reads them, or
+        says what is wrong.
+    """
+    read: dict[str, pa.RecordBatch] = {}
+    for location, count in files:
+        with suppress(DvcodecError, OSError, MemoryError, pa.ArrowException, UnicodeDecodeError, KeyError):
+            rows = _small_parquet(location, count, storage)
+            if rows is not None:
+                read[location] = rows
+    try:
+        return dict(zip(read, _split(list(read.values())), strict=True)) if read else {}
+    except (UsageError, UnicodeDecodeError):  # a position or a path that is none: each file is read alone
+        return {}
+
+
+def _small_parquet(location: str, count: int, storage: Storage) -> pa.RecordBatch | None:
+    """Return the rows of a file whose columns are as engines write them, None otherwise.
+
+    pyarrow does not check that codes are in the dictionary, so that `validate` has to.
+    """
+    if not 0 < count <= _SMALL_ROWS:
+        return None
+    data = storage.read_small(location, min(_SMALL_BYTES, storage.limits.max_metadata_bytes))
+    if data is None:
+        return None
+    file = small_parquet(data, FILE_PATH)
+    metadata = file.metadata
+    if metadata.num_row_groups != 1 or not metadata.num_rows == metadata.row_group(0).num_rows == count:
+        return None
+    batches = list(
+        islice(file.iter_batches(_SMALL_ROWS, row_groups=[0], columns=[FILE_PATH, POS], use_threads=False), 2)
+    )
+    if len(batches) != 1:
+        return None
+    rows = batches[0]
+    if rows.num_rows != count or rows.schema.names != [FILE_PATH, POS] or rows.nbytes > _SMALL_BYTES:
+        return None
+    rows.validate(full=True)
+    paths, positions = rows.columns
+    if positions.type != pa.int64() or paths.type != pa.dictionary(pa.int32(), pa.string()):
+        return None
+    return None if paths.null_count or paths.dictionary.null_count or positions.null_count else rows
+
+
+def _split(batches: Sequence[pa.RecordBatch]) -> Iterator[PositionDeletes]:
+    """Yield the rows of each file by data file, in the order in which it names them: one stable sort, then slices.
+
+    Raises:
+        UsageError: a position is negative, or too large.
+        UnicodeDecodeError: a path is not text.
+    """
+    paths, places = (
+        pa.chunked_array([batch.column(number) for batch in batches]).combine_chunks() for number in range(2)
+    )
+    names = paths.dictionary.to_pylist()
+    counts = [batch.num_rows for batch in batches]
+    keys = np.repeat(np.arange(len(batches)) * len(names), counts) + paths.indices.to_numpy()
+    positions = places.to_numpy()
+    if int(positions.min()) < 0 or int(positions.max()) > MAX_DV_POSITION:
+        raise UsageError(f"positions {positions.min()} to {positions.max()}")
+    order = np.argsort(keys, kind="stable")
+    keys, positions = keys[order], positions[order]
+    cuts = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [len(keys)]])
+    found: list[dict[str, RowSet]] = [{} for _ in batches]
+    for i in np.argsort(order[cuts[:-1]]).tolist():
+        batch, code = divmod(int(keys[cuts[i]]), len(names))
+        rows = RowSet(positions[cuts[i] : cuts[i + 1]])
+        before = found[batch].get(names[code])  # a dictionary may have a path twice
+        found[batch][names[code]] = rows if before is None else before | rows
+    yield from map(PositionDeletes, found, counts)
 
 
 _Reader: TypeAlias = "Iterator[Iterator[pa.RecordBatch]]"

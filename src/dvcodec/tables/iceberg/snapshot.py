@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes
+from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
 from dvcodec.tables.iceberg.manifests import ColumnStatistics, ManifestEntry, bounds_of, read_statistics
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
@@ -83,6 +83,19 @@ class IcebergSnapshot(Snapshot):
             rows[meant] = rows[meant] | some if meant in rows else some
         there = {path: some for path, some in rows.items() if path in plan.data}
         return tuple(DeletedRows(path, some) for path, some in there.items() if plan.holds(vector, plan.data[path]))
+
+    def read_ahead(self, vectors: Sequence[DeletionVector]) -> None:
+        """Read small Parquet files of position deletes together; see `read_small`."""
+        wanted: dict[str, int] = {}
+        for vector in vectors:
+            entry = vector.record
+            if vector.format != POSITION_DELETES or not isinstance(entry, ManifestEntry):
+                continue
+            is_plain = entry.file_format == "parquet" and entry.key_metadata is None
+            if is_plain and self._has_vector(vector) and self.deletes.find(vector.location) is None:
+                wanted.setdefault(vector.location, vector.cardinality or 0)
+        for location, found in read_small(wanted.items(), self.table.folder.storage).items():
+            self.deletes.add(location, found)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of the snapshot's schema; see `Snapshot.schema`.

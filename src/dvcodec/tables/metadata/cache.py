@@ -40,6 +40,11 @@ class Cache(Generic[K, V]):
         if known is not None:
             return known
         value = make()  # two threads may both read it: better than one waiting for another's file
+        self.add(key, value)
+        return value
+
+    def add(self, key: K, value: V) -> None:
+        """Keep a value, unless the key has one or it exceeds the capacity."""
         cost = self._cost(value)
         with self._lock:
             if key not in self._kept and cost <= self._most:
@@ -47,4 +52,3 @@ class Cache(Generic[K, V]):
                 self._total += cost
                 while self._total > self._most:
                     self._total -= self._kept.popitem(last=False)[1][1]
-        return value

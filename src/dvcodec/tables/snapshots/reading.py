@@ -250,13 +250,16 @@ def _read_all(
             few = _few(snapshot, columns, task[at_once[task]])
             rest = task if few is None else task[~np.isin(task, few.numbers)]
             done: list[FewRead | VectorRead] = [] if few is None else [few]
-            return done + [_read(snapshot, columns.vectors[number]) for number in rest.tolist()]
+            vectors = [columns.vectors[number] for number in rest.tolist()]
+            snapshot.read_ahead(vectors)
+            return done + [_read(snapshot, vector) for vector in vectors]
 
     tasks = list(_tasks(columns))
     if threads is None and _are_small_and_local(columns, len(tasks)):
         threads = 1
+    readers = min(storage.threads(table.location, threads), max(len(tasks), 1))
     done = 0
-    for task, results in zip(tasks, run_bounded(work, tasks, storage.threads(table.location, threads)), strict=True):
+    for task, results in zip(tasks, run_bounded(work, tasks, readers), strict=True):
         yield from results
         done += len(task)
         if progress is not None:
@@ -297,9 +300,10 @@ def _held(storage: Storage, columns: VectorColumns, task: Index) -> Iterator[Non
         start, stop = int(offsets.min()), int((offsets + sizes).max())
         if stop - start <= min(2 * int(sizes.sum()), 4 * _TASK_BYTES):
             ahead = start, stop - start
-    location = columns.places.locations[columns.places.location_of[task[0]]]
+    first, last = columns.places.location_of[task[[0, -1]]].tolist()
+    location = columns.places.locations[first]
     with ExitStack() as stack:
-        if len(task) > 1 and location:
+        if len(task) > 1 and location and first == last:
             with suppress(DvcodecError, OSError):  # each vector's own read reports the file error
                 stack.enter_context(storage.hold(location, ahead))
         yield
@@ -324,8 +328,8 @@ def _are_small_and_local(columns: VectorColumns, tasks: int) -> bool:
 
 
 def _tasks(columns: VectorColumns) -> Iterator[Index]:
-    """Split each container's vectors into tasks: of at most 8 MiB, or of one vector."""
-    for location, group in zip(columns.places.locations, columns.containers, strict=True):
+    """Split each container's vectors into tasks: of at most 8 MiB, or of one vector; see `_groups`."""
+    for location, group in _groups(columns):
         most = _TASK_VECTORS if _URL in location else _LOCAL_TASK_VECTORS
         sizes = columns.sizes[group]
         if sizes.min() >= 0 and sizes.max() <= _TASK_BYTES // most:
@@ -341,6 +345,18 @@ def _tasks(columns: VectorColumns) -> Iterator[Index]:
         yield group[first:]
 
 
+def _groups(columns: VectorColumns) -> Iterator[tuple[str, Index]]:
+    """Yield files, each with its vectors; all local files of position deletes as one, which are read together."""
+    together = []
+    for location, group in zip(columns.places.locations, columns.containers, strict=True):
+        if columns.bitmaps[group[0]] or _URL in location:
+            yield location, group
+        else:
+            together.append(group)
+    if together:
+        yield "", np.concatenate(together)
+
+
 class Deletes:
     """The deleted rows of a snapshot, by data file. Safe to use from several threads.
 
@@ -354,14 +370,13 @@ class Deletes:
     def __init__(self, snapshot: Snapshot) -> None:
         apart = () if snapshot.has_vectors_with_files else snapshot.vectors
         for vector in apart:
-            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
+            if vector.data_file is not None:
+                rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[VectorRows]] = {}
-        for vector in apart:
-            if vector.data_file is None:
-                for deleted in snapshot.read(vector):
-                    self._wide.setdefault(deleted.data_file, []).append((vector, deleted))
+        for vector, deleted in self._read([vector for vector in apart if vector.data_file is None]):
+            self._wide.setdefault(deleted.data_file, []).append((vector, deleted))
 
     def __call__(self, file: DataFile) -> RowSet:
         """Return the deleted rows of a data file: those of vectors, position deletes and equality deletes.
@@ -381,6 +396,19 @@ class Deletes:
         """
         vectors = self._named.get(file.path, ())
         found = [*self._wide.get(file.path, ())]
-        found += [(vector, deleted) for vector in vectors for deleted in self._snapshot.read(vector)]
+        found += self._read(vectors)
         rules.refuse(rules.of_data_file(file, vectors, found), "equal-vectors")
         return found
+
+    def _read(self, vectors: Sequence[DeletionVector]) -> Iterator[VectorRows]:
+        """Read vectors, position deletes many at once; those of a partition name data files by their paths."""
+        snapshot = self._snapshot
+        if len(vectors) == 1 and vectors[0].data_file is not None:
+            yield from ((vectors[0], deleted) for deleted in snapshot.read(vectors[0]))
+            return
+        for read in read_vectors(snapshot, vectors):
+            if read.error is not None:
+                raise read.error
+            if read.vector.data_file is None:
+                rules.refuse(rules.paths(snapshot, read.vector), "gone-data-file")
+            yield from ((read.vector, deleted) for deleted in read.found)
