@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import RowSet
 from dvcodec.core.errors import DvcodecError
-from dvcodec.iceberg import write_position_deletes
+from dvcodec.core.limits import Limits
+from dvcodec.iceberg import FILE_PATH, POS, write_position_deletes
 from dvcodec.io import Storage
-from dvcodec.tables import audit, open_table, scan
-from dvcodec.tables.iceberg import snapshot
+from dvcodec.tables import audit, live_batches, open_table, scan
+from dvcodec.tables.iceberg import deletes, snapshot
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes, read_small
 from samples.iceberg_table import Commit, build_iceberg
 
@@ -108,10 +111,12 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["a.parquet", "b.parquet"]
     commits = [Commit(deletes=[{names[n % 2]: RowSet([n])}], scope="bounds", operation="delete") for n in range(12)]
     build_iceberg(tmp_path / "t", Commit(data=dict.fromkeys(names, 20)), *commits, version=2)
-    damaged, lost, cut, *_ = sorted((tmp_path / "t/data").glob("deletes-*"))
+    damaged, lost, cut, linked, *_ = sorted((tmp_path / "t/data").glob("deletes-*"))
     damaged.write_bytes(damaged.read_bytes()[:-40] + b"\xff" * 32 + damaged.read_bytes()[-8:])
     lost.unlink()
     cut.write_bytes(cut.read_bytes()[:-9])
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
     opened = []
 
     def opening(location: str, *others: Any) -> PositionDeletes:
@@ -120,7 +125,7 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(snapshot, "read_deletes", opening)
 
-    def results() -> tuple[object, ...]:
+    def results() -> tuple[Any, ...]:
         done = audit(open_table(tmp_path / "t"))
         scanned = scan(open_table(tmp_path / "t"), keep_rows=True)
         numbers = [
@@ -131,7 +136,81 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     together = results()
     assert set(opened) == {str(damaged), str(lost), str(cut)}
+    assert not any("file-size" in str(finding) and str(linked) in str(finding) for finding in together[0])
     opened.clear()
     monkeypatch.setattr(snapshot, "read_small", lambda *_: {})
     assert results() == together
     assert len(set(opened)) == 12
+
+
+def test_codes() -> None:
+    """A path that a dictionary has twice has the rows of both; batches share paths, in the order of each."""
+    kind = pa.int32()
+    codes = [([0, 1, 2, 0], ["a", "b", "a"]), ([0, 0, 1, 0], ["b", "a"])]
+    batches = [
+        pa.record_batch({FILE_PATH: pa.DictionaryArray.from_arrays(pa.array(chosen, kind), names), POS: [4, 3, 2, 9]})
+        for chosen, names in codes
+    ]
+    expected = [{"a": RowSet([2, 4, 9]), "b": RowSet([3])}, {"b": RowSet([3, 4, 9]), "a": RowSet([2])}]
+    for some in ([0], [1], [0, 1], [1, 0]):
+        found = list(deletes._split([batches[number] for number in some]))
+        assert [list(one.rows.items()) for one in found] == [list(expected[number].items()) for number in some]
+        assert [one.count for one in found] == [4] * len(some)
+
+
+def test_code_beyond_dictionary(tmp_path: Path) -> None:
+    """pyarrow returns such codes as they are: they would be those of another file."""
+    path, other = tmp_path / "good.parquet", tmp_path / "other.parquet"
+    write_position_deletes(other, {"c": RowSet([1])})
+    table = pa.table({FILE_PATH: ["a", "b", "b", "a"] * 2, POS: range(8)})
+    pq.write_table(table, path, compression="none", column_encoding={POS: "PLAIN"}, use_dictionary=[FILE_PATH])
+    data = path.read_bytes()
+    packed = bytes([3, 0b01100110])  # one group of eight codes of one bit
+    assert data.count(bytes([1, *packed])) == 1
+    path.write_bytes(data.replace(bytes([1, *packed]), bytes([1, 16, 7])))  # a run of eight codes: all of them 7
+    assert list(read_small({str(path): 8, str(other): 1}.items(), Storage())) == [str(other)]
+    assert isinstance(alone(str(path), 8), DvcodecError)
+
+
+def test_limits(tmp_path: Path) -> None:
+    """A file beyond a limit, too large, or of too many rows, is left to `read_deletes`."""
+    path = tmp_path / "good.parquet"
+    write_position_deletes(path, {"a": RowSet([1, 5])})
+    size = path.stat().st_size
+    found = [
+        list(read_small([(str(path), 2)], Storage(limits=Limits(max_metadata_bytes=most)))) for most in (size, size - 1)
+    ]
+    assert found == [[str(path)], []]
+    write_position_deletes(path, {"a": RowSet(range(4097))})
+    assert check({str(path): 4097}) == 0
+    write_position_deletes(path, {"a" * 70_000: RowSet([1])})
+    assert path.stat().st_size < 1 << 16
+    assert check({str(path): 1}) == 0
+    with_fifo = tmp_path / "pipe"
+    os.mkfifo(with_fifo)
+    assert read_small([(str(with_fifo), 1), (str(tmp_path), 1), ("\0", 1)], Storage()) == {}
+
+
+def test_remote(tmp_path: Path) -> None:
+    """Each remote file is read with one request, several at once."""
+    names = ["a.parquet", "b.parquet"]
+    location = "memory://small-deletes/t"
+    commits = [Commit(deletes=[{names[n % 2]: RowSet([n])}], scope="bounds", operation="delete") for n in range(12)]
+    data = Commit(data=dict.fromkeys(names, 20))
+    build_iceberg(tmp_path / "t", data, *commits, version=2, location=location)
+    files = fsspec.filesystem("memory")
+    files.put(str(tmp_path / "t"), "/small-deletes/t", recursive=True)
+    try:
+        opened = Storage()
+        paths = [f"memory:/{path}" for path in files.glob("/small-deletes/t/data/deletes-*")]
+        assert len(read_small([(path, 1) for path in paths] + [(f"{location}/none", 1)], opened)) == len(paths) == 12
+        here, there = open_table(tmp_path / "t"), open_table(location)
+        assert (
+            [file.min_deleted for file in scan(there).files]
+            == [file.min_deleted for file in scan(here).files]
+            == [6, 6]
+        )
+        assert sum(batch.num_rows for batch in live_batches(there)) == 28
+        assert audit(there).findings == ()
+    finally:
+        files.rm("/small-deletes", recursive=True)
