@@ -236,7 +236,7 @@ class Snapshot(LiveRows):
             OSError: its file cannot be read.
         """
 
-    def read_ahead(self, vectors: Sequence[DeletionVector]) -> None:  # noqa: B027  (few formats can)
+    def read_ahead(self, vectors: Sequence[DeletionVector]) -> None:
         """Read vectors that are read faster together than by `read`, which is called next and says what is wrong."""
 
     def has_columns_of(self, other: Self) -> bool:
