@@ -20,6 +20,11 @@ from dvcodec.core.usage import as_count
 
 __all__ = ["live_rows", "row_mask"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 Frame = TypeVar("Frame")
 _SHORT = 8
 """Mean rows between changes of the mask below which single values are taken."""

@@ -14,10 +14,11 @@ import pytest
 from cases import each
 from cli_runner import flipped, run
 from dvcodec import UsageError, iceberg, paimon
-from dvcodec.cli.tables.shared import moment, snapshot_text
+from dvcodec.cli.tables.shared import snapshot_text
 from dvcodec.core.text import NOTHING
 from dvcodec.tables import SnapshotInfo, TableKind, delete, open_table
 from dvcodec.tables.convert import ENTRIES
+from dvcodec.tables.model import moment
 from samples import delta_log
 from samples.delta_log import FIRST, NEW, ROWS, SECOND, restored_table
 

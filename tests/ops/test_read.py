@@ -119,7 +119,7 @@ def alone(_: Source, refs: Sequence[VectorRef], **__: Any) -> Iterator[tuple[Vec
 
 def answers(data: bytes) -> list[object]:
     """What comes of a file: the report with all its places, and the bytes or the error of every conversion."""
-    found: list[object] = [repr(verify(data)), repr(verify(data, cardinality=3, row_count=6))]
+    found: list[object] = [verify(data).to_dict(), verify(data, cardinality=3, row_count=6).to_dict()]
     for to in TARGETS:
         out = io.BytesIO()
         try:

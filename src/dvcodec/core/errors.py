@@ -132,3 +132,22 @@ class LimitExceeded(DecodeError):
 
 class Unsupported(DecodeError, NotImplementedError):
     """Apparently valid, but a variant that dvcodec does not read."""
+
+
+for _error in (
+    DvcodecError,
+    UsageError,
+    MissingExtra,
+    CommitConflict,
+    CommitUnknown,
+    DecodeError,
+    Truncated,
+    BadMagic,
+    ChecksumMismatch,
+    NotCanonical,
+    CardinalityMismatch,
+    LimitExceeded,
+    Unsupported,
+):
+    _error.__module__ = "dvcodec"  # from where users import them, as tracebacks name them
+del _error

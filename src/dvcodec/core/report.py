@@ -7,6 +7,8 @@ from enum import Enum
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.notebook import card
+from dvcodec.core.text import counted, number, plain
 
 
 class Status(str, Enum):
@@ -102,7 +104,7 @@ def check_that(
     return Check.passed(name, subject, offset) if valid else Check.failed(name, subject, offset, what, expected, actual)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """All checks of one file.
 
@@ -115,6 +117,31 @@ class Report:
     source: str
     kind: str | None
     checks: tuple[Check, ...]
+
+    def __repr__(self) -> str:
+        return f"<report of {plain(self.source)}: {self._outcome}>"
+
+    def _repr_html_(self) -> str:
+        """Return the checks that failed as HTML for notebooks."""
+        rows = (
+            (
+                check.name,
+                check.subject,
+                number(check.offset),
+                check.message or "",
+                f"{check.expected}",
+                f"{check.actual}",
+            )
+            for check in self.findings
+        )
+        columns = ("check", "of", "byte", "failed", "expected", "found")
+        return card(self.source, (self.kind or "unknown kind", self._outcome), columns, rows, len(self.findings))
+
+    @property
+    def _outcome(self) -> str:
+        passed = sum(check.status is Status.PASS for check in self.checks)
+        names = ", ".join(dict.fromkeys(check.name for check in self.findings))
+        return f"{counted(passed, 'check')} passed" + (f", failed: {names}" if names else "")
 
     @property
     def ok(self) -> bool:

@@ -18,7 +18,9 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.notebook import card
 from dvcodec.core.rowset import RowSet, check_rows
+from dvcodec.core.text import bytes_text, counted, share_text
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, check_highest
 from dvcodec.formats import Container, Format, VectorRef
@@ -413,6 +415,17 @@ class VectorStats:
     def bytes_per_row(self) -> float | None:
         """Bytes per deleted row; None if empty."""
         return self.size / self.cardinality if self.cardinality else None
+
+    def _repr_html_(self) -> str:
+        """Return the statistics as HTML for notebooks."""
+        kinds = ", ".join(f"{count:,} {name}" for name, count in self.containers._asdict().items() if count)
+        of_file = () if self.row_count is None else (f"{share_text(self.deleted_share)} of {self.row_count:,} rows",)
+        size = bytes_text(self.size)
+        stored = size if self.bytes_per_row is None else f"{size}, {self.bytes_per_row:.3g} B a row"
+        where = () if self.min is None else (f"in {self.min:,}..{self.max:,}",)
+        return card(
+            counted(self.cardinality, "deleted row"), (*where, *of_file, stored, f"containers: {kinds or 'none'}")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

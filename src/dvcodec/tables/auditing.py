@@ -58,8 +58,9 @@ import numpy as np
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.core.extras import pa, types
+from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Index
-from dvcodec.core.text import counted
+from dvcodec.core.text import counted, plain
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import file_key, file_keys, is_local, local_name
@@ -451,7 +452,7 @@ class AuditCounts:
     counted_files: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Audit:
     """The result of an audit.
 
@@ -475,6 +476,22 @@ class Audit:
     scan: Scan
     notes: tuple[Finding, ...] = ()
     older: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<audit of {self.kind.value} table {plain(self.table)}, snapshot {self.info.id}: {self._outcome}>"
+
+    def _repr_html_(self) -> str:
+        """Return the findings as HTML for notebooks."""
+        rows = ((one.severity.value, one.check, one.message) for one in self.findings)
+        facts = (f"snapshot {self.info.id}", counted(self.counts.data_files, "data file"), self._outcome)
+        return card(
+            f"{self.kind.value} table {self.table}", facts, ("severity", "check", "finding"), rows, len(self.findings)
+        )
+
+    @property
+    def _outcome(self) -> str:
+        counts = Counter(finding.severity for finding in self.findings)
+        return ", ".join(counted(count, kind.value) for kind, count in counts.items()) or "no findings"
 
     @property
     def ok(self) -> bool:

@@ -9,13 +9,17 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from enum import Enum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.notebook import card
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import bytes_text, counted
+from dvcodec.core.text import number as number_text
 from dvcodec.core.vector import DvLocation
 from dvcodec.ops.convert import VectorStats
 from dvcodec.tables.metadata.json_fields import PartitionValue
@@ -63,6 +67,16 @@ class SnapshotInfo:
     timestamp_ms: int | None = None
     operation: str | None = None
     parent: int | None = None
+
+
+def moment(info: SnapshotInfo) -> str | None:
+    """Return when a snapshot was committed, in UTC to the second; None if unknown or out of range."""
+    if info.timestamp_ms is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(info.timestamp_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, OSError, ValueError):  # metadata may have any number
+        return None
 
 
 class Record:
@@ -241,6 +255,27 @@ class Deletion:
             f"removed={self.removed}, retries={self.retries}, bytes_written={self.bytes_written}, "
             f"repeated={self.repeated})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what was deleted from each data file, as HTML for notebooks."""
+        state = f"snapshot {self.snapshot}" if self.committed else "not committed"
+        facts = (
+            state,
+            counted(self.files, "data file"),
+            f"{self.removed} removed whole",
+            bytes_text(self.bytes_written),
+        )
+        rows = (
+            (
+                one.data_file.path,
+                number_text(one.gained),
+                number_text(one.rows.cardinality),
+                number_text(one.data_file.physical_rows),
+            )
+            for one in self.deletes
+        )
+        title = f"{counted(self.rows, 'row')} deleted"
+        return card(title, facts, ("data file", "deleted now", "deleted", "rows"), rows, self.files)
 
     @property
     def rows(self) -> int:

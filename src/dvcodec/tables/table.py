@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, ca
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
+from dvcodec.core.notebook import card
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import NOTHING, counted
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.core.vector import Magic
 from dvcodec.io import Listed as StoredFile
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.folder import FileNames, Folder, PathMatcher
 from dvcodec.tables.model import (
+    NO_SNAPSHOT,
     ByPath,
     DataFile,
     DeletedRows,
@@ -37,6 +40,7 @@ from dvcodec.tables.model import (
     SnapshotInfo,
     StoredNames,
     TableKind,
+    moment,
 )
 from dvcodec.tables.rows.bounds import ColumnBounds, Range, RowGroupFilter
 from dvcodec.tables.snapshots.findings import Finding, Severity
@@ -139,7 +143,7 @@ def _engines() -> Any:
     return import_module("dvcodec.tables.engines")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Snapshot(LiveRows):
     """A snapshot of a table: its data files and the deletion vectors that apply to them.
 
@@ -168,6 +172,19 @@ class Snapshot(LiveRows):
 
     def _shown(self) -> Snapshot:
         return self
+
+    def __repr__(self) -> str:
+        which = "no snapshot" if self.info.id == NO_SNAPSHOT else f"snapshot {self.info.id}"
+        return f"<{which} of {self.table!r:.200}: {', '.join(self._counts)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what the metadata says, as HTML for notebooks; no vector is read."""
+        facts = (f"snapshot {self.info.id}", self.info.operation, moment(self.info), *self._counts)
+        return card(repr(self.table)[1:-1], filter(None, facts))
+
+    @property
+    def _counts(self) -> tuple[str, str]:
+        return counted(len(self.data_files), "data file"), counted(len(self.vectors), "vector")
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
@@ -534,6 +551,9 @@ class Walk(ABC):
         """
 
 
+_INNER = {"compared", "last", "log", "metadata", "older_ids", "opener", "referenced", "snapshot_of", "walk_from"}
+
+
 class Table(LiveRows):
     """A table found by its metadata. Methods read; a table keeps no file open.
 
@@ -550,6 +570,16 @@ class Table(LiveRows):
 
     def _shown(self) -> Snapshot:
         return self.snapshot()
+
+    def _repr_html_(self) -> str:
+        """Return the snapshots, newest first, as HTML for notebooks."""
+        infos = self.snapshots()[::-1]
+        rows = ((str(info.id), moment(info) or NOTHING, info.operation or NOTHING) for info in infos)
+        return card(repr(self)[1:-1], (), ("snapshot", "committed", "operation"), rows, len(infos))
+
+    def __dir__(self) -> list[str]:
+        """Return what users call: what the rooms of this package call is left out."""
+        return sorted({*super().__dir__()} - _INNER)
 
     @property
     def location(self) -> str:

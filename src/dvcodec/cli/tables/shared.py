@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from dvcodec.core.text import counted, number, share_text
 from dvcodec.io import Storage
 from dvcodec.io.store import StoreOptions
 from dvcodec.tables import SnapshotInfo, Table, TableKind, open_table
-from dvcodec.tables.model import NO_SNAPSHOT
+from dvcodec.tables.model import NO_SNAPSHOT, moment
 from dvcodec.tables.snapshots.scanning import Totals
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of a table, or its *.metadata.json.")]
@@ -98,16 +97,6 @@ def opened(
         allow=allow or (),
         storage_options=given,
     )
-
-
-def moment(info: SnapshotInfo) -> str | None:
-    """Return when a snapshot was committed, in UTC to the second; None if unknown or out of range."""
-    if info.timestamp_ms is None:
-        return None
-    try:
-        return f"{datetime.fromtimestamp(info.timestamp_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, OSError, ValueError):  # metadata may have any number
-        return None
 
 
 def rows_text(sums: Totals) -> str:

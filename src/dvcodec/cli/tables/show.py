@@ -21,7 +21,6 @@ from dvcodec.cli.tables.shared import (
     SnapshotId,
     TableName,
     Threads,
-    moment,
     opened,
     rows_text,
     snapshot_text,
@@ -31,6 +30,7 @@ from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, p
 from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
+from dvcodec.tables.model import moment
 from dvcodec.tables.repair import MENDED
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import Finding, Severity, place

@@ -70,7 +70,7 @@ _KEPT_STATISTICS = 16
 """Of data files."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class DeltaSnapshot(Snapshot):
     """A version of a Delta table; see `Snapshot`.
 

@@ -37,7 +37,7 @@ _KEPT_STATISTICS = 1 << 20
 """Of columns in data files, each some 300 bytes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class IcebergSnapshot(Snapshot):
     """A snapshot of an Iceberg table; see `Snapshot`.
 

@@ -227,7 +227,7 @@ class DeletionRecord(Record):
     physical_rows: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LanceSnapshot(Snapshot):
     """A version of a Lance dataset; see `Snapshot`."""
 

@@ -56,7 +56,7 @@ ENABLED = "deletion-vectors.enabled"
 """Table option: whether readers look for vectors."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class PaimonSnapshot(Snapshot):
     """A snapshot of a Paimon table; see `Snapshot`.
 

@@ -176,7 +176,7 @@ class SegmentRecord(Record):
     problem: DvcodecError | OSError | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class ScorchSnapshot(Snapshot):
     """An epoch of a scorch index; see `Snapshot`.
 

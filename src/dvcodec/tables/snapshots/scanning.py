@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from dvcodec.core.batch import Few
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import counted, share_text
+from dvcodec.core.text import number as number_text
 from dvcodec.core.usage import check_type
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
 from dvcodec.tables.columns import ODD, UNKNOWN, FileColumns, VectorColumns, values_of
@@ -109,7 +112,7 @@ VectorPlace: TypeAlias = "tuple[str, int | None, int | None, int | None]"
 """Path, offset, size and recorded cardinality of a vector."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scan:
     """A snapshot and its deleted rows.
 
@@ -132,6 +135,29 @@ class Scan:
     findings: tuple[Finding, ...]
     unreadable: int = 0
     unopened: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"<scan of {self.kind.value} table {self.table!r:.200}, snapshot {self.info.id}>"
+
+    def _repr_html_(self) -> str:
+        """Return the data files and what is deleted of them, as HTML for notebooks."""
+        rows = (
+            (
+                one.data_file.path,
+                number_text(one.data_file.physical_rows),
+                number_text(one.deleted),
+                share_text(one.deleted_share),
+            )
+            for one in self.files
+        )
+        facts = (f"snapshot {self.info.id}", counted(len(self.files), "data file"))
+        return card(
+            f"{self.kind.value} table {self.table}",
+            facts,
+            ("data file", "rows", "deleted", "share"),
+            rows,
+            len(self.files),
+        )
 
 
 def scan(
