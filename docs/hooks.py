@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 _WHOLE = re.compile(r"^<!-- page: (\S+) -->$", re.MULTILINE)
 _PART = re.compile(r"^<!-- part: (\S+) (\S+) -->$", re.MULTILINE)
 _CODE = re.compile(r"^<!-- code: (\S+)((?: \w+)+) -->$", re.MULTILINE)
+_PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -21,12 +22,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
     ``<!-- page: FILE -->`` is a file of the project's root, ``<!-- part: FILE NAME -->`` the part of one between the
     comments ``<!-- NAME -->`` and ``<!-- /NAME -->``, and ``<!-- code: FILE NAME... -->`` functions of a Python file.
+    Examples with prompts become those of a console, whose prompts and output site.css leaves out when they are copied.
     """
     markdown = _WHOLE.sub(lambda found: _from_root(_text(found[1])), markdown)
     markdown = _PART.sub(lambda found: _from_root(_between(_text(found[1]), found[2])), markdown)
-    return _CODE.sub(
+    markdown = _CODE.sub(
         lambda found: f"```py title={found[1]!r}\n{code(ROOT / found[1], found[2].split())}\n```", markdown
     )
+    return _PROMPTS.sub("```pycon\n", markdown)
 
 
 def code(file: Path, names: list[str]) -> str:

@@ -186,6 +186,16 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.xdist_group("site")
+def test_examples_are_copied_without_prompts_and_output(site: Path) -> None:
+    """The theme marks what is copied; elements that are not displayed are left out."""
+    page = (site / "start.html").read_text()
+    assert '<div class="language-pycon highlight"><pre><span></span><code><span class="gp">&gt;&gt;&gt; </span>' in page
+    assert "language-python" not in page
+    assert "[data-md-copying] :is(.gp, .go, .gt) { display: none; }" in (site / "site.css").read_text()
+    assert any('"data-md-copying"' in script.read_text() for script in site.rglob("bundle.*.js"))
+
+
+@pytest.mark.xdist_group("site")
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="the reference has the Spark face in it")
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     pages = "".join(page.read_text() for page in (site / "api").glob("*.html"))
