@@ -146,6 +146,10 @@ def test_files_are_opened_for_writing_in_one_place() -> None:
 
 
 @in_the_tree
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {dvcodec.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_a_version_is_chosen_for_everything() -> None:
     chosen = pins("ci.txt")
     missing = [one for one in asked_for() if BOUND.match(one.lower())[1] not in chosen]  # type: ignore[index]
