@@ -85,30 +85,6 @@ def of_dvcodec(rows: int, sink: str) -> dict[str, Answer]:
     }
 
 
-def of_dataset(rows: int, sink: str) -> dict[str, Answer]:
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    number = pc.field("id")
-
-    def export(dataset: Any) -> int:
-        with pq.ParquetWriter(sink, dataset.schema, compression="zstd") as writer:
-            found = 0
-            for batch in dataset.to_batches():
-                writer.write_batch(batch, row_group_size=1 << 17)
-                found += batch.num_rows
-        return found
-
-    return {
-        "all rows": lambda dataset: drained(dataset.to_batches()),
-        "one column": lambda dataset: drained(dataset.to_batches(columns=["price"])),
-        f"id < {FEW}": lambda dataset: drained(dataset.to_batches(filter=number < FEW)),
-        "one id": lambda dataset: drained(dataset.to_batches(filter=number == rows // 2)),
-        "customer = 7": lambda dataset: drained(dataset.to_batches(filter=pc.field("customer") == 7)),
-        "export": export,
-    }
-
-
 def of_polars(rows: int, sink: str) -> dict[str, Answer]:
     import polars as pl
 
@@ -129,18 +105,19 @@ def of_polars(rows: int, sink: str) -> dict[str, Answer]:
 
 
 def of_pyiceberg(rows: int, sink: str) -> dict[str, Answer]:
-    exporting = of_dataset(rows, sink)["export"]
+    import pyarrow.parquet as pq
 
     def asked(table: Any, **options: Any) -> int:
         return drained(table.scan(**options).to_arrow_batch_reader())
 
-    class Rows:
-        def __init__(self, table: Any) -> None:
-            self.reader = table.scan().to_arrow_batch_reader()
-            self.schema = self.reader.schema
-
-        def to_batches(self) -> Any:
-            return self.reader
+    def export(table: Any) -> int:
+        reader = table.scan().to_arrow_batch_reader()
+        found = 0
+        with pq.ParquetWriter(sink, reader.schema, compression="zstd") as writer:
+            for batch in reader:
+                writer.write_batch(batch, row_group_size=1 << 17)
+                found += batch.num_rows
+        return found
 
     return {
         "all rows": asked,
@@ -148,7 +125,7 @@ def of_pyiceberg(rows: int, sink: str) -> dict[str, Answer]:
         f"id < {FEW}": lambda table: asked(table, row_filter=f"id < {FEW}"),
         "one id": lambda table: asked(table, row_filter=f"id = {rows // 2}"),
         "customer = 7": lambda table: asked(table, row_filter="customer = 7"),
-        "export": lambda table: exporting(Rows(table)),
+        "export": export,
     }
 
 
@@ -168,16 +145,13 @@ def opener(folder: Path, kind: str, library: str) -> Callable[[], Any]:
             return lambda: pl.scan_delta(str(folder / "delta"))
         found = catalog(folder / "iceberg")
         return lambda: pl.scan_iceberg(found.load_table("db.t"))
-    if library == "deltalake":
-        from deltalake import DeltaTable
-
-        return lambda: DeltaTable(folder / "delta").to_pyarrow_dataset()
     found = catalog(folder / "iceberg")
     return lambda: found.load_table("db.t")
 
 
-ANSWERS = {"dvcodec": of_dvcodec, "polars": of_polars, "deltalake": of_dataset, "pyiceberg": of_pyiceberg}
-ASKED = {"delta": ("dvcodec", "deltalake", "polars"), "iceberg": ("dvcodec", "pyiceberg", "polars")}
+ANSWERS = {"dvcodec": of_dvcodec, "polars": of_polars, "pyiceberg": of_pyiceberg}
+ASKED = {"delta": ("dvcodec", "polars"), "iceberg": ("dvcodec", "pyiceberg", "polars")}
+"""deltalake refuses to give a dataset of a table with vectors."""
 
 
 def peak_memory() -> float:
