@@ -43,6 +43,13 @@ def table_of(folder: Path, actions: list[Action], removed: list[Action] | None =
     return folder
 
 
+def committed(folder: Path, actions: list[Action]) -> Path:
+    builder = DeltaBuilder(folder)
+    builder.create()
+    builder.commit(*({"add": action} for action in actions))
+    return folder
+
+
 def opened(folder: Path) -> DeltaSnapshot:
     return open_delta(str(folder)).snapshot()
 
@@ -159,18 +166,23 @@ def test_checkpoint_without_a_column_of_vectors(tmp_path: Path) -> None:
     assert read(table)[2] == []
 
 
-def test_bounds_of_all_files_at_once_rule_out_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["checkpoint", "commit"])
+def test_bounds_of_all_files_at_once_rule_out_the_same(tmp_path: Path, form: str) -> None:
     """Of random statistics, some of them odd."""
     chance = random.Random(7)
     odd = [None, "{}", '{"numRecords":1}', '{"numRecords":2,"minValues":{"id":null},"maxValues":{"id":9}}']
     odd += ['{"numRecords":2,"minValues":{"id":1.0},"maxValues":{"id":9}}', '{"numRecords":3,\n"minValues":{}}']
+
+    if form == "commit":
+        odd += ["", "[1]", '{"numRecords":2,"minValues":{"name":"\ud800"},"maxValues":{"id":5}}', '{"a":1.5}']
 
     def stats() -> str | None:
         low = chance.randrange(100)
         known = {"numRecords": 9, "minValues": {"id": low, "x": 1.5}, "maxValues": {"id": low + chance.randrange(9)}}
         return json.dumps(known) if chance.random() < 0.97 else chance.choice(odd)
 
-    table = table_of(tmp_path / "table", [added(number, stats()) for number in range(60)])
+    actions = [added(number, stats()) for number in range(60)]
+    table = table_of(tmp_path / "table", actions) if form == "checkpoint" else committed(tmp_path / "table", actions)
     looked_at, id_, fewer = opened(table), pc.field("id"), 0
     values = [chance.randrange(-5, 115) for _ in range(6)]
     finders: list[ConditionFinder] = []

@@ -331,14 +331,8 @@ class Columns:
             wanted: the range.
         """
         if name not in self._bounds:
-            self._bounds[name] = _integer_bounds(self.statistics, name, kind)
-        bounds = self._bounds[name]
-        if bounds is None:
-            return None
-        lower, upper = bounds
-        may = [pc.fill_null(pc.less_equal(lower, wanted.high), True)] if wanted.high is not None else []
-        may += [pc.fill_null(pc.greater_equal(upper, wanted.low), True)] if wanted.low is not None else []
-        return np.asarray(reduce(pc.and_, may)) if may else None
+            self._bounds[name] = integer_bounds(self.statistics, name, kind)
+        return may_be_between(self._bounds[name], wanted)
 
     @cached_property
     def _bounds(self) -> dict[str, tuple[pa.Array, pa.Array] | None]:
@@ -507,7 +501,22 @@ def as_numbers(values: pa.Array) -> Index:
     return np.where(found > MOST_NUMBER, ODD, found)
 
 
-def _integer_bounds(text: pa.Array | None, name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
+def may_be_between(bounds: tuple[pa.Array, pa.Array] | None, wanted: Range) -> Flags | None:
+    """Return which data files may have values in a range; None if the bounds do not say.
+
+    Args:
+        bounds: see `integer_bounds`.
+        wanted: the range.
+    """
+    if bounds is None:
+        return None
+    lower, upper = bounds
+    may = [pc.fill_null(pc.less_equal(lower, wanted.high), True)] if wanted.high is not None else []
+    may += [pc.fill_null(pc.greater_equal(upper, wanted.low), True)] if wanted.low is not None else []
+    return np.asarray(reduce(pc.and_, may)) if may else None
+
+
+def integer_bounds(text: pa.Array | None, name: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
     """Return the least and the greatest value of a column in each data file, null where it is not known; None: never.
 
     One reader for all of a batch takes a tenth of the time of a parser for each text. Where it stumbles, over one

@@ -28,7 +28,16 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.vector import UNCOUNTED
 from dvcodec.tables.columns import numbers_of
-from dvcodec.tables.delta.checkpoint import Actions, Columns, Partition, as_numbers, kind_of, read_batches
+from dvcodec.tables.delta.checkpoint import (
+    Actions,
+    Columns,
+    Partition,
+    as_numbers,
+    integer_bounds,
+    kind_of,
+    may_be_between,
+    read_batches,
+)
 from dvcodec.tables.delta.log import (
     LAST_CHECKPOINT,
     LOG,
@@ -402,7 +411,15 @@ class Listed(Sequence[AddFile]):
             found = actions.may_have(name, kind, wanted)
             return np.ones(len(rows), np.bool_) if found is None else found[rows]
 
-        return self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_)).astype(np.bool_)
+        def of_files(files: Sequence[AddFile]) -> Flags:
+            texts = (one.action.get("stats") for one in files)
+            objects = [
+                one.encode(errors="replace") if isinstance(one, str) and one.startswith("{") else None for one in texts
+            ]
+            found = may_be_between(integer_bounds(pa.array(objects, pa.string()), name, kind), wanted)
+            return np.ones(len(files), np.bool_) if found is None else found
+
+        return self._numbers(of_columns, of_files).astype(np.bool_)
 
     def with_statistics(self, pattern: str) -> Iterator[int]:
         """Yield the numbers of files whose statistics may match a pattern of RE2, parsed ones among them.
