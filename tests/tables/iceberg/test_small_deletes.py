@@ -106,17 +106,32 @@ def test_damaged_bytes(tmp_path: Path) -> None:
     assert check(files | {str(path): 3}) < len(files)
 
 
+def test_deletes_of_partitions(tmp_path: Path) -> None:
+    """Live rows are without those that many files of a partition delete, which are read together too."""
+    names = ["a.parquet", "b.parquet"]
+    deletes = [{name: RowSet([n]) for name in names} for n in range(6)]
+    commits = [Commit(deletes=[one], scope=None, operation="delete") for one in deletes]
+    build_iceberg(tmp_path, Commit(data=dict.fromkeys(names, 20)), *commits, version=2)
+    table = open_table(tmp_path)
+    assert {vector.data_file for vector in table.snapshot().vectors} == {None}
+    assert sum(batch.num_rows for batch in live_batches(table)) == 28
+    sorted((tmp_path / "data").glob("deletes-*"))[3].unlink()
+    with pytest.raises(FileNotFoundError):
+        list(live_batches(open_table(tmp_path)))
+
+
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table gives the same deleted rows and findings either way, damage included; its good files are opened once."""
     names = ["a.parquet", "b.parquet"]
     commits = [Commit(deletes=[{names[n % 2]: RowSet([n])}], scope="bounds", operation="delete") for n in range(12)]
     build_iceberg(tmp_path / "t", Commit(data=dict.fromkeys(names, 20)), *commits, version=2)
-    damaged, lost, cut, linked, *_ = sorted((tmp_path / "t/data").glob("deletes-*"))
+    damaged, lost, cut, linked, resized, *_ = sorted((tmp_path / "t/data").glob("deletes-*"))
     damaged.write_bytes(damaged.read_bytes()[:-40] + b"\xff" * 32 + damaged.read_bytes()[-8:])
     lost.unlink()
     cut.write_bytes(cut.read_bytes()[:-9])
     linked.rename(tmp_path / "elsewhere")
     linked.symlink_to(tmp_path / "elsewhere")
+    pq.write_table(pq.read_table(resized), resized, compression="none")
     opened = []
 
     def opening(location: str, *others: Any) -> PositionDeletes:
@@ -136,7 +151,8 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     together = results()
     assert set(opened) == {str(damaged), str(lost), str(cut)}
-    assert not any("file-size" in str(finding) and str(linked) in str(finding) for finding in together[0])
+    sizes = {finding["path"] for finding in together[0] if finding["check"] == "file-size"}
+    assert sizes == {str(cut), str(resized)}  # not the link, whose own size is another one
     opened.clear()
     monkeypatch.setattr(snapshot, "read_small", lambda *_: {})
     assert results() == together
