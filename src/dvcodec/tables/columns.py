@@ -39,6 +39,17 @@ def values_of(numbers: Index, look: Callable[[int], int | None]) -> list[int | N
     return found
 
 
+def recorded(values: Index, known: Flags | None = None) -> Index:
+    """Return recorded numbers as `numbers_of` does.
+
+    Args:
+        values: int64[n].
+        known: which of them are recorded; all by default.
+    """
+    usual = np.where((values < 0) | (values > MOST_NUMBER), ODD, values)
+    return usual if known is None else np.where(known, usual, UNKNOWN)
+
+
 class FileColumns:
     """The data files of a snapshot, in order.
 
@@ -120,6 +131,11 @@ class VectorColumns:
     def bitmaps(self) -> Flags:
         """Whether each is a bitmap, not position deletes: bool."""
         return np.array([one.format != POSITION_DELETES for one in self.vectors], np.bool_)
+
+    @cached_property
+    def frames(self) -> Flags:
+        """Whether each is a frame that `Snapshot.read` checks by nothing but its recorded cardinality: bool."""
+        return self.bitmaps
 
     @cached_property
     def counts(self) -> Index:

@@ -157,8 +157,7 @@ class Snapshot(LiveRows):
         schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
             id has the one that it was committed with; the current one has the newest, as in engines.
         has_vectors_with_files: whether each vector is recorded with its data file, so that none can be of another one.
-        frame_magics: what the vectors of `VectorColumns.files` may begin with, if each is a frame at its byte range
-            that `read` checks by nothing but its recorded cardinality; none if not.
+        frame_magics: what those of `VectorColumns.frames` may begin with at their byte ranges; none without any.
     """
 
     has_vectors_with_files: ClassVar[bool] = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,19 +13,29 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec.core import avro_columns
-from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.io import Storage
+from dvcodec.tables.columns import FileColumns, VectorColumns
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import manifests
+from dvcodec.tables.iceberg.columns import file_columns, vector_columns
 from dvcodec.tables.iceberg.manifests import (
     DATA,
     DELETES,
     FILE_PATH_ID,
+    DataFilesInColumns,
+    DeletesInColumns,
     FilesInColumns,
     ListedFile,
     Manifest,
+    ManifestEntry,
     read_manifest,
 )
-from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
+from dvcodec.tables.iceberg.plan import ScanPlan
+from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.metadata.json_fields import is_path
+from dvcodec.tables.model import DataFile, DeletionVector
 from samples.iceberg_table import entry_schema, moved, write_avro
 
 pytest.importorskip("pyarrow")
@@ -110,14 +121,23 @@ def by_entry(manifest: Manifest) -> list[list[Any]] | str:
         return outcome(manifest)
 
 
+def check_columns(found: FilesInColumns[Any]) -> None:
+    assert list(found.own_paths) == [one.path for one in found]
+    assert found.sequence_numbers.tolist() == [one.sequence_number for one in found]
+    assert [found.partitions[code] for code in found.partition_of.tolist()] == [one.partition_key for one in found]
+
+
 def test_data_files_in_columns(tmp_path: Path) -> None:
     entries = [data_entry(number) for number in range(300)]
     entries[7]["status"] = entries[8]["status"] = 2
     manifest = written(tmp_path, DATA, entries)
     found = read_manifest(manifest, FIELDS, moved, Storage())
-    assert isinstance(found, FilesInColumns)
-    assert (len(found), found.manifest, bool(found.vectors.any())) == (298, manifest, False)
-    assert found.paths == [one.path for one in found]
+    assert isinstance(found, DataFilesInColumns)
+    assert len(found) == 298
+    assert found.paths == found.own_paths == [one.path for one in found]
+    check_columns(found)
+    assert found.rows.tolist() == FileColumns(found).rows.tolist()
+    assert found.sizes.tolist() == FileColumns(found).sizes.tolist()
     assert outcome(manifest) == by_entry(manifest)
 
 
@@ -126,12 +146,15 @@ def test_deletes_in_columns(tmp_path: Path) -> None:
     entries[3]["status"] = 2
     manifest = written(tmp_path, DELETES, entries)
     found = read_manifest(manifest, FIELDS, moved, Storage())
-    assert isinstance(found, FilesInColumns)
+    assert isinstance(found, DeletesInColumns)
     assert outcome(manifest) == by_entry(manifest)
     named = [getattr(one, "data_file", "") for one in found]
     assert list(found.paths) == named
     assert 0 < named.count(None) < 200
-    assert found.vectors.tolist() == [getattr(one, "format", "") == "iceberg" for one in found]
+    check_columns(found)
+    plain = VectorColumns(found, {})
+    for name in ("bitmaps", "offsets", "sizes", "cardinalities", "file_sizes"):
+        assert getattr(found, name).tolist() == getattr(plain, name).tolist(), name
 
 
 @each(
@@ -201,3 +224,156 @@ def test_other_names_of_fields(tmp_path: Path) -> None:
     manifest = Manifest("m", str(tmp_path / "m.avro"), 0, DATA, 9, 77, encrypted=False)
     assert isinstance(read_manifest(manifest, FIELDS, moved, Storage()), FilesInColumns)
     assert outcome(manifest) == by_entry(manifest)
+
+
+# ---------------------------------------------------------------------- snapshots
+
+
+def manifests_of(folder: Path) -> list[Manifest]:
+    """Manifests of which some are read in columns, and some entry by entry."""
+    data = [data_entry(number) for number in range(200)]
+    apart = [data_entry(number) for number in range(200, 230)]
+    paths = [one["data_file"]["file_path"] for one in [*data, *apart]]
+    others = [path.replace("s3://t", "") for path in paths]
+
+    def deletes(first: int, named: list[str]) -> list[Entry]:
+        entries = [delete_entry(first + number) for number in range(len(named))]
+        for number, (path, one) in enumerate(zip(named, entries, strict=True)):
+            if one["data_file"].get("referenced_data_file"):
+                one["data_file"]["referenced_data_file"] = path
+            if number % 3:
+                one["data_file"]["partition"] = {"day": path[14:15]}
+            one |= {"sequence_number": 2 + number % 9, "file_sequence_number": 2}
+        return entries
+
+    few = deletes(500, paths[190:])
+    few[0]["data_file"] |= {"content": 2, "equality_ids": [1]}
+    few[1]["data_file"] |= {"key_metadata": b"k"}
+    of_manifests = [(DATA, data), (DATA, apart), (DELETES, deletes(1, paths[:190])), (DELETES, few)]
+    of_manifests.append((DELETES, deletes(700, others[10:150])))
+    found = []
+    for number, (content, entries) in enumerate(of_manifests):
+        (folder / str(number)).mkdir(exist_ok=True)
+        found.append(written(folder / str(number), content, entries))
+    return found
+
+
+def plan_of(found: list[Manifest]) -> ScanPlan:
+    return ScanPlan.of([read_manifest(one, FIELDS, moved, Storage()) for one in found], {0: FIELDS}, "list.avro")
+
+
+def test_plans_of_manifests_in_columns(tmp_path: Path) -> None:
+    found = manifests_of(tmp_path)
+    plan = plan_of(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifests, "read_columns", lambda *_: None)
+        single = plan_of(found)
+    assert {type(part) for part in (*plan.data_parts, *plan.vector_parts)} == {
+        DataFilesInColumns,
+        DeletesInColumns,
+        list,
+    }
+    assert {type(part) for part in (*single.data_parts, *single.vector_parts)} == {list}
+    for name in ("data_files", "vectors"):
+        own, other = getattr(plan, name), getattr(single, name)
+        assert list(map(everything_of, own)) == list(map(everything_of, other))
+    assert dict(plan.data) == {one.path: one for one in single.data_files} == dict(single.data)
+    assert list(plan.named) == [one.data_file for one in single.vectors] == list(single.named)
+    for name in ("with_vector", "respelled", "equality"):
+        assert getattr(plan, name), name
+        assert getattr(plan, name) == getattr(single, name), name
+    mismatched = list(single.mismatched_partitions())
+    assert list(plan.mismatched_partitions()) == mismatched
+    pairs = [
+        (vector, single.data[vector.data_file or ""]) for vector in single.vectors if vector.data_file in single.data
+    ]
+    assert mismatched == [
+        (vector, data)
+        for vector, data in pairs
+        if vector.partition_key != data.partition_key and (vector.format == "iceberg" or single.holds(vector, data))
+    ]
+    assert {vector.format for vector, _ in mismatched} == {"iceberg", "position-deletes"}
+
+
+def test_columns_of_snapshots(tmp_path: Path) -> None:
+    plan = plan_of(manifests_of(tmp_path))
+    files = file_columns(plan, lambda paths: list(map(moved, paths)))
+    plain = FileColumns(tuple(plan.data_files))
+    for name in ("paths", "locations", "partitions"):
+        assert list(getattr(files, name)) == list(getattr(plain, name)), name
+    for name in ("rows", "sizes", "single"):
+        assert getattr(files, name).tolist() == getattr(plain, name).tolist(), name
+    vectors = vector_columns(plan, lambda paths: list(map(moved, paths)))
+    objects = VectorColumns(tuple(plan.vectors), plan.numbers)
+    for name in ("files", "bitmaps", "offsets", "sizes", "cardinalities", "file_sizes", "counts"):
+        assert getattr(vectors, name).tolist() == getattr(objects, name).tolist(), name
+    assert vectors.have_wide == objects.have_wide is True
+    for one in (vectors.places, objects.places):
+        assert [one.paths[number] for number in one.path_of.tolist()] == [vector.path for vector in plan.vectors]
+        assert [one.locations[n] for n in one.location_of.tolist()] == [vector.location for vector in plan.vectors]
+    assert list(vectors.places.locations) == list(objects.places.locations)
+    older = {
+        id(vector)
+        for vector in plan.vectors
+        if vector.data_file in plan.data and number_of(vector) < number_of(plan.data[vector.data_file or ""])
+    }
+    assert vectors.frames.tolist() == [
+        vector.format == "iceberg" and ManifestEntry.of(vector).key_metadata is None and id(vector) not in older
+        for vector in plan.vectors
+    ]
+    assert 0 < vectors.frames.sum() < vectors.bitmaps.sum()
+
+
+def number_of(one: DataFile | DeletionVector) -> int:
+    assert one.sequence_number is not None
+    return one.sequence_number
+
+
+def test_a_data_file_twice_in_columns(tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in "ab")
+    for one in (first, second):
+        one.mkdir()
+    entries = [data_entry(number) for number in range(200)]
+    found = [written(first, DATA, entries), written(second, DATA, [data_entry(number) for number in range(199, 400)])]
+    path = entries[199]["data_file"]["file_path"]
+    with pytest.raises(NotCanonical, match=rf"manifests: expected each data file once, found {path} twice"):
+        plan_of(found)
+
+
+RECORDED = "s3://lake/db/t"
+
+
+def table_at(folder: str) -> IcebergTable:
+    """A table that was moved there."""
+    metadata = cast("TableMetadata", SimpleNamespace(location=RECORDED))
+    return IcebergTable(Folder(folder, recorded=RECORDED), metadata)
+
+
+NAMES = st.text("ab/.:\\\0\n%\u00e9 =", max_size=9)
+
+
+@given(st.sampled_from(["s3://lake/t", "/wh/t", "hdfs:///", "file:/wh/t"]), st.lists(NAMES, max_size=4))
+def test_where_many_paths_are(folder: str, names: list[str]) -> None:
+    """All of them at once are where each is, and refused as the first that is."""
+    table = table_at(folder)
+    paths = [f"{RECORDED}/{name}" for name in names] + [f"{RECORDED}/data/a-1.parquet"]
+
+    def each_of(locate: Any) -> Any:
+        try:
+            return list(locate(paths))
+        except (DecodeError, UsageError) as error:
+            return str(error)
+
+    assert each_of(table.locate_each) == each_of(lambda some: map(table._locate, some))
+    if table._are_inside(paths):
+        assert all(map(is_path, paths))
+        assert isinstance(each_of(table.locate_each), list)
+
+
+def test_plain_paths_are_inside() -> None:
+    table = table_at("/copy/t")
+    paths = [f"{RECORDED}/data/day=2026-01-0{number}/x y+%3A-{number}.parquet" for number in range(5)]
+    assert table._are_inside(paths)
+    assert table.locate_each(paths) == [path.replace(RECORDED, "/copy/t") for path in paths]
+    assert not table._are_inside([*paths, f"{RECORDED}/{'x' * 8193}"])
+    assert not table._are_inside([*paths, "s3://elsewhere/x"])

@@ -229,7 +229,7 @@ def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
 
 
 def plan(*files: ListedFile) -> ScanPlan:
-    return ScanPlan.of(files, SPECS, "list.avro")
+    return ScanPlan.of([files], SPECS, "list.avro")
 
 
 def test_a_vector_without_a_data_file_is_listed() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from sys import intern
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,9 +30,10 @@ from dvcodec.core.avro_columns import AvroColumns, AvroPairs, AvroValues, Path, 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
 from dvcodec.io.target import place_keys
+from dvcodec.tables.columns import recorded
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader, scaled
 from dvcodec.tables.metadata.avro_fields import (
@@ -344,21 +345,120 @@ ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
 """A file that a manifest lists."""
 
 
-class FilesInColumns(OnDemand[ListedFile]):
-    """The live files of a manifest: all are data files, or all are deletes of rows by position.
+F = TypeVar("F", bound="DataFile | DeletionVector")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """The live entries of a manifest, by column.
 
     Attributes:
-        paths: of the data file of each; None for position deletes of a partition.
-        manifest: as the list has it.
-        vectors: which files are vectors.
+        paths: of the files.
+        status: see `ManifestEntry`.
+        snapshot_ids: null if inherited; None if all are.
+        sequence_numbers: data sequence numbers.
+        rows: as recorded.
+        sizes: bytes of the files; negative if unknown.
+        formats: in lower case.
+        partitions: each once.
+        partition_of: index in `partitions`.
+    """
+
+    paths: Sequence[str]
+    status: Index
+    snapshot_ids: AvroValues | None
+    sequence_numbers: Index
+    rows: Index
+    sizes: Index
+    formats: Sequence[str]
+    partitions: Sequence[Partition]
+    partition_of: Index
+
+    def __getitem__(self, number: int) -> _Listed:
+        return _Listed(
+            self.paths[number],
+            int(self.status[number]),
+            None if self.snapshot_ids is None else self.snapshot_ids[number],
+            int(self.sequence_numbers[number]),
+            self.partitions[self.partition_of[number]],
+            self.formats[number],
+            int(self.rows[number]),
+        )
+
+
+class FilesInColumns(OnDemand[F]):
+    """The live files of a manifest, none of which is encrypted, whose entries are as engines write them.
+
+    Attributes:
+        own_paths: of the files themselves.
+        sequence_numbers: int64, data sequence numbers.
+        partitions: each once.
+        partition_of: int64, index in `partitions`.
+        sizes: see `FileColumns` and `VectorColumns`.
     """
 
     def __init__(
-        self, make: Callable[[int], ListedFile], paths: Sequence[str | None], manifest: Manifest, vectors: Flags
+        self, make: Callable[[int], F], entries: _Entries, paths: Sequence[str | None], sizes: Index | None = None
     ) -> None:
         super().__init__(len(paths), make, paths)
-        self.manifest = manifest
-        self.vectors = vectors
+        self.own_paths = entries.paths
+        self.sequence_numbers = entries.sequence_numbers
+        self.partitions, self.partition_of = entries.partitions, entries.partition_of
+        self.sizes = recorded(entries.sizes, entries.sizes >= 0) if sizes is None else sizes
+
+
+class DataFilesInColumns(FilesInColumns[DataFile]):
+    """Data files; see `FilesInColumns`.
+
+    Attributes:
+        rows: see `FileColumns`.
+    """
+
+    def __init__(self, files: _Files, entries: _Entries) -> None:
+        super().__init__(lambda n: files.data_file(entries[n], int(entries.sizes[n])), entries, entries.paths)
+        self.rows = recorded(entries.rows)
+
+
+class DeletesInColumns(FilesInColumns[DeletionVector]):
+    """Vectors, and files of position deletes; see `FilesInColumns`.
+
+    Attributes:
+        bitmaps: which are vectors.
+        offsets: see `VectorColumns`.
+        cardinalities: see `VectorColumns`.
+        file_sizes: see `VectorColumns`.
+
+    Args:
+        files: makes them.
+        entries: what is recorded.
+        data_files: the only data file of each; None if there may be several.
+        offsets: of vectors.
+        sizes: of vectors.
+    """
+
+    def __init__(
+        self,
+        files: _Files,
+        entries: _Entries,
+        data_files: Sequence[str | None],
+        offsets: AvroValues,
+        sizes: AvroValues,
+    ) -> None:
+        bitmaps = np.array([one == PUFFIN for one in entries.formats], np.bool_)
+
+        def make(number: int) -> DeletionVector:
+            one, size, path = entries[number], int(entries.sizes[number]), data_files[number]
+            if not bitmaps[number]:
+                return files.position_deletes(one, size, path)
+            return files.vector(one, size, path, offsets[number], sizes[number])
+
+        file_sizes = recorded(entries.sizes, entries.sizes >= 0)
+        own = np.where(bitmaps, recorded(sizes.values, ~sizes.is_null), file_sizes)
+        super().__init__(make, entries, data_files, own)
+        self.bitmaps = bitmaps
+        self.offsets = recorded(offsets.values, bitmaps & ~offsets.is_null)
+        self.cardinalities = recorded(entries.rows)
+        self.file_sizes = file_sizes
 
 
 def read_manifest(
@@ -453,7 +553,9 @@ class _EntryReader:
             self._fail("record_count", path, "0 or more", one.rows)
         return self._files.data_file(one, size)
 
-    def in_columns(self, file: AvroFile, are_inside: Callable[[Sequence[str]], bool]) -> FilesInColumns | None:
+    def in_columns(
+        self, file: AvroFile, are_inside: Callable[[Sequence[str]], bool]
+    ) -> DataFilesInColumns | DeletesInColumns | None:
         """Return the files of all entries if these are as engines write them; None if each is to be read by itself.
 
         `read` finds nothing wrong with such entries. Equality deletes, and keys, are left to it.
@@ -470,55 +572,43 @@ class _EntryReader:
         rows = np.full(found.count, -1)
         rows[live] = np.arange(len(live))
         columns = {name: column.take(live) for name, column in columns.items()}
-        bounds = [found.pairs[place].of_key(FILE_PATH_ID).of_rows(rows) for place in maps]
         numbers = None if status.null_count else self._usual_numbers(columns)
         if numbers is None:
             return None
         try:
             paths, formats = found.texts(columns["file_path"]), found.texts(columns["file_format"])
-            files = self._files
             if not are_inside(paths):
                 for path in dict.fromkeys(paths):
                     if not is_path(path):
                         return None
-                    files.locate(path)
-            reader, structs = file.reader(self._partition_type), found.bytes_of(columns[PARTITION])
-            partitions = {one: self._partitions.read(reader(io.BytesIO(one))) for one in dict.fromkeys(structs)}
+                    self._files.locate(path)
+            structs = found.bytes_of(columns[PARTITION])
+            reader, codes = (
+                file.reader(self._partition_type),
+                {one: code for code, one in enumerate(dict.fromkeys(structs))},
+            )
+            partitions = [self._partitions.read(reader(io.BytesIO(one))) for one in codes]
         except (DecodeError, UsageError):  # as a field of an entry that is read by itself
             return None
         lower = {one: intern(one.lower()) for one in dict.fromkeys(formats)}
-        formats = [lower[one] for one in formats]
-        of_entry = [partitions[one] for one in structs]
-        rows_of, sizes = columns["record_count"].values, columns["file_size_in_bytes"].values
-        statuses, snapshot_ids = columns["status"].values, columns.get("snapshot_id")
-
-        def listed(number: int) -> _Listed:
-            return _Listed(
-                paths[number],
-                int(statuses[number]),
-                None if snapshot_ids is None else snapshot_ids[number],
-                int(numbers[number]),
-                of_entry[number],
-                formats[number],
-                int(rows_of[number]),
-            )
-
-        nothing = np.zeros(len(paths), np.bool_)
+        entries = _Entries(
+            paths,
+            columns["status"].values,
+            columns.get("snapshot_id"),
+            numbers,
+            columns["record_count"].values,
+            columns["file_size_in_bytes"].values,
+            [lower[one] for one in formats],
+            partitions,
+            np.array([codes[one] for one in structs], np.int64),
+        )
         if self._manifest.content == DATA:
-            make = lambda number: files.data_file(listed(number), int(sizes[number]))  # noqa: E731
-            return FilesInColumns(make, paths, self._manifest, nothing)
-        vectors = nothing | np.array([one == PUFFIN for one in formats], np.bool_)
-        data_files = _data_files(found, columns.get("referenced_data_file"), bounds, vectors)
-        offsets, lengths = columns.get("content_offset"), columns.get("content_size_in_bytes")
-
-        def deletes(number: int) -> ListedFile:
-            one, size, path = listed(number), int(sizes[number]), data_files[number]
-            if not vectors[number]:
-                return files.position_deletes(one, size, path)
-            place = (None if column is None else column[number] for column in (offsets, lengths))
-            return files.vector(one, size, path, *place)
-
-        return FilesInColumns(deletes, data_files, self._manifest, vectors)
+            return DataFilesInColumns(self._files, entries)
+        bounds = [found.pairs[place].of_key(FILE_PATH_ID).of_rows(rows) for place in maps]
+        data_files = _data_files(found, columns.get("referenced_data_file"), bounds, entries.formats)
+        none = _nothing(len(paths))
+        place = (columns.get(name, none) for name in ("content_offset", "content_size_in_bytes"))
+        return DeletesInColumns(self._files, entries, data_files, *place)
 
     def _usual_numbers(self, columns: Mapping[str, AvroValues]) -> Index | None:
         """Return the sequence numbers of files if all their numbers are valid, else None.
@@ -540,7 +630,7 @@ class _EntryReader:
         own = columns.get("sequence_number")
         inherited = self._manifest.sequence_number
         if own is None:
-            own = AvroValues(np.zeros(len(status), np.int64), valid=np.zeros(len(status), np.bool_))
+            own = _nothing(len(status))
         if inherited and (own.is_null & (status != ADDED)).any():
             return None
         return np.where(own.is_null, inherited, own.values)
@@ -641,12 +731,17 @@ class _Files:
         return last[1]
 
 
+def _nothing(count: int) -> AvroValues:
+    """Return a field that is null everywhere."""
+    return AvroValues(np.zeros(count, np.int64), valid=np.zeros(count, np.bool_))
+
+
 def _known(size: int) -> int | None:
     return size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
 
 
 def _data_files(
-    found: AvroColumns, named: AvroValues | None, bounds: Sequence[AvroPairs], vectors: Flags
+    found: AvroColumns, named: AvroValues | None, bounds: Sequence[AvroPairs], formats: Sequence[str]
 ) -> list[str | None]:
     """Return the only data file of each file of deletes; None for position deletes that may be for several.
 
@@ -654,16 +749,16 @@ def _data_files(
         found: the entries.
         named: the data files that entries of the live files name.
         bounds: of the column that names data files, lower and upper ones.
-        vectors: which files are vectors.
+        formats: of the live files; bounds of vectors are not looked at.
     """
-    texts: list[str | None] = [None] * len(vectors)
+    texts: list[str | None] = [None] * len(formats)
     if named is not None:
         there = ~named.is_null
         texts = [text if one else None for text, one in zip(found.texts(named), there.tolist(), strict=True)]
     if len(bounds) == len(_BOUNDS):
         lower, upper = (dict(zip(one.rows.tolist()[::-1], found.bytes_of(one)[::-1], strict=True)) for one in bounds)
         for number in lower.keys() & upper.keys():
-            if texts[number] is None and not vectors[number] and lower[number] == upper[number]:
+            if texts[number] is None and formats[number] != PUFFIN and lower[number] == upper[number]:
                 with suppress(UnicodeDecodeError):
                     texts[number] = lower[number].decode()
     return texts

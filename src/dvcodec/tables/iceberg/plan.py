@@ -23,16 +23,27 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 
+import numpy as np
+
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.target import file_key
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
+from dvcodec.tables.iceberg.manifests import (
+    DataFilesInColumns,
+    DeletesInColumns,
+    EqualityDeletes,
+    FilesInColumns,
+    ListedFile,
+    ManifestEntry,
+)
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.schema import Partition
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
+from dvcodec.tables.model import POSITION_DELETES, ByPath, DataFile, DeletionVector, OnDemand, joined
 from dvcodec.tables.snapshots.findings import Finding, shortened
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
@@ -75,69 +86,114 @@ def _is_bare(path: str) -> bool:
     return path.startswith("/")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class ScanPlan:
     """The contents of a snapshot's manifests.
 
     Attributes:
         data_files: in the order of the manifests.
         vectors: deletion vectors and position delete files, in the order of the manifests.
-        data: data files by path.
-        with_vector: data files that have a deletion vector: position deletes do not apply to them.
+        data_parts: data files of each manifest.
+        vector_parts: vectors of each manifest, by the data files that they name.
+        numbers: numbers of the data files by path.
+        named: data file of each of `vectors`; None if there may be several.
+        bitmaps: which of `vectors` are deletion vectors.
         equality: equality deletes by partition; those of unpartitioned specs, which apply to all data files, are
             under None.
         respelled: for position deletes of one data file that they name with another scheme, by path: that name.
         spellings: spellings of the data files.
     """
 
-    data_files: tuple[DataFile, ...]
-    vectors: tuple[DeletionVector, ...]
-    data: Mapping[str, DataFile]
-    with_vector: frozenset[str]
+    data_files: OnDemand[DataFile]
+    vectors: OnDemand[DeletionVector]
+    data_parts: Sequence[Sequence[DataFile]]
+    vector_parts: Sequence[Sequence[DeletionVector]]
+    numbers: Mapping[str, int]
+    named: Sequence[str | None]
+    bitmaps: Flags
     equality: Mapping[Partition | None, tuple[EqualityDeletes, ...]]
     respelled: Mapping[str, str]
     spellings: Spellings
 
     @classmethod
-    def of(cls, files: Iterable[ListedFile], specs: Mapping[int, tuple[PartitionField, ...]], source: str) -> ScanPlan:
-        """Sort the files of the manifests that `source` lists.
+    def of(
+        cls, manifests: Iterable[Sequence[ListedFile]], specs: Mapping[int, tuple[PartitionField, ...]], source: str
+    ) -> ScanPlan:
+        """Sort the files of each of the manifests that `source` lists.
 
         Raises:
             NotCanonical: a data file is repeated.
         """
-        data: dict[str, DataFile] = {}
-        vectors: list[DeletionVector] = []
+        data: list[Sequence[DataFile]] = []
+        vectors: list[Sequence[DeletionVector]] = []
         equality: dict[Partition | None, list[EqualityDeletes]] = {}
-        for file in files:
-            if isinstance(file, DataFile):
-                if file.path in data:
-                    raise repeated(file.path, source)
-                data[file.path] = file
-            elif isinstance(file, DeletionVector):
-                vectors.append(file)
+        for files in manifests:
+            if isinstance(files, DataFilesInColumns):
+                data.append(files)
+            elif isinstance(files, DeletesInColumns):
+                vectors.append(files)
             else:
-                partition = file.record.partition
-                partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
-                equality.setdefault(partition if partitioned else None, []).append(file)
-        with_vector = {one.data_file for one in vectors if one.format == "iceberg" and one.data_file is not None}
-        spellings = Spellings(data)
-        respelled: dict[str, str] = {}
-        for i, vector in enumerate(vectors):
-            path = vector.data_file
-            if vector.format == POSITION_DELETES and path is not None and path not in data:
-                meant = spellings.find(path)
-                if meant is not None:
-                    vectors[i] = replace(vector, data_file=meant)
-                    respelled[vector.path] = path
+                data.append([file for file in files if isinstance(file, DataFile)])
+                vectors.append([file for file in files if isinstance(file, DeletionVector)])
+                for file in files:
+                    if isinstance(file, EqualityDeletes):
+                        partition = file.record.partition
+                        partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
+                        equality.setdefault(partition if partitioned else None, []).append(file)
+        paths = [path for part in data for path in _paths(part)]
+        numbers = {path: number for number, path in enumerate(paths)}
+        if len(numbers) < len(paths):
+            raise repeated(next(path for number, path in enumerate(paths) if numbers[path] != number), source)
+        named = [path for part in vectors for path in _named(part)]
+        bitmaps = np.array([one for part in vectors for one in _bitmaps(part)], np.bool_)
+        spellings, recorded = Spellings(numbers), joined(vectors, named)
+        meant: dict[int, str] = {}
+        for number in np.flatnonzero(~bitmaps).tolist():
+            path = named[number]
+            found = None if path is None or path in numbers else spellings.find(path)
+            if found is not None:
+                meant[number] = found
+        respelled = _respelled(recorded, meant)
         return cls(
-            tuple(data.values()),
-            tuple(vectors),
-            data,
-            frozenset(with_vector),
-            {key: tuple(sorted(some, key=attrgetter("sequence_number"))) for key, some in equality.items()},
+            joined(data, paths),
             respelled,
+            data,
+            vectors,
+            numbers,
+            respelled.paths,
+            bitmaps,
+            {key: tuple(sorted(some, key=attrgetter("sequence_number"))) for key, some in equality.items()},
+            {recorded[number].path: named[number] or "" for number in meant},
             spellings,
         )
+
+    @cached_property
+    def data(self) -> Mapping[str, DataFile]:
+        """Data files by path."""
+        return ByPath(self.data_files, self.numbers)
+
+    @cached_property
+    def with_vector(self) -> frozenset[str]:
+        """Data files that have a deletion vector: position deletes do not apply to them."""
+        found = (self.named[number] for number in np.flatnonzero(self.bitmaps).tolist())
+        return frozenset(path for path in found if path is not None)
+
+    @cached_property
+    def files_of_vectors(self) -> Index:
+        """Number of the data file of each of `vectors`, int64; -1 if it is not here, or not named."""
+        return np.array([-1 if path is None else self.numbers.get(path, -1) for path in self.named], np.int64)
+
+    @cached_property
+    def sequence_numbers(self) -> tuple[Index, Index]:
+        """Data sequence numbers of the data files and of the vectors, int64."""
+        return _sequence_numbers(self.data_parts), _sequence_numbers(self.vector_parts)
+
+    @cached_property
+    def partitions(self) -> tuple[Sequence[Partition], Index, Index]:
+        """Partitions, each once, and the number of that of each data file and of each vector, int64."""
+        codes: dict[Partition, int] = {}
+        of_files, of_vectors = (_partitions(parts, codes) for parts in (self.data_parts, self.vector_parts))
+        return list(codes), of_files, of_vectors
 
     def find(self, path: str) -> str | None:
         """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
@@ -165,11 +221,11 @@ class ScanPlan:
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, DataFile]]:
         """Yield deletes of one data file that record another partition or spec than the file's, with the file."""
-        for vector in self.vectors:
-            data = None if vector.data_file is None else self.data.get(vector.data_file)
-            if data is None or not (vector.format == "iceberg" or self.holds(vector, data)):
-                continue
-            if vector.partition_key != data.partition_key:
+        files, (_, of_files, of_vectors) = self.files_of_vectors, self.partitions
+        known = np.flatnonzero(files >= 0)
+        for number in known[of_vectors[known] != of_files[files[known]]].tolist():
+            vector, data = self.vectors[number], self.data_files[files[number]]
+            if self.bitmaps[number] or self.holds(vector, data):
                 yield vector, data
 
     def holds(self, deletes: DeletionVector, data: DataFile) -> bool:
@@ -179,6 +235,56 @@ class ScanPlan:
         if deletes.data_file is not None:
             return deletes.data_file == data.path
         return deletes.partition_key == data.partition_key
+
+
+def _paths(files: Sequence[DataFile]) -> Sequence[str]:
+    return files.own_paths if isinstance(files, DataFilesInColumns) else [file.path for file in files]
+
+
+def _named(vectors: Sequence[DeletionVector]) -> Sequence[str | None]:
+    return vectors.paths if isinstance(vectors, DeletesInColumns) else [vector.data_file for vector in vectors]
+
+
+def _bitmaps(vectors: Sequence[DeletionVector]) -> Sequence[bool]:
+    if isinstance(vectors, DeletesInColumns):
+        found: list[bool] = vectors.bitmaps.tolist()
+        return found
+    return [vector.format != POSITION_DELETES for vector in vectors]
+
+
+def _sequence_numbers(parts: Iterable[Sequence[DataFile] | Sequence[DeletionVector]]) -> Index:
+    found = [np.zeros(0, np.int64)]
+    for part in parts:
+        if isinstance(part, FilesInColumns):
+            found.append(part.sequence_numbers)
+        else:
+            found.append(np.array([_number(one) for one in part], np.int64))
+    return np.concatenate(found)
+
+
+def _partitions(parts: Iterable[Sequence[DataFile] | Sequence[DeletionVector]], codes: dict[Partition, int]) -> Index:
+    """Return the numbers of partitions; unknown ones are put into `codes`."""
+    found = [np.zeros(0, np.int64)]
+    for part in parts:
+        if isinstance(part, FilesInColumns):
+            own = np.array([codes.setdefault(one, len(codes)) for one in part.partitions], np.int64)
+            found.append(own[part.partition_of])
+        else:
+            each = (ManifestEntry.of(one).partition for one in part)
+            found.append(np.array([codes.setdefault(one, len(codes)) for one in each], np.int64))
+    return np.concatenate(found)
+
+
+def _respelled(vectors: OnDemand[DeletionVector], meant: Mapping[int, str]) -> OnDemand[DeletionVector]:
+    """Return vectors, some of them for another data file than they name."""
+    if not meant:
+        return vectors
+
+    def make(number: int) -> DeletionVector:
+        one = vectors[number]
+        return replace(one, data_file=meant[number]) if number in meant else one
+
+    return OnDemand(len(vectors), make, [meant.get(number, path) for number, path in enumerate(vectors.paths)])
 
 
 def repeated(path: str, source: str) -> NotCanonical:
@@ -213,7 +319,7 @@ def contradictions(metadata: TableMetadata, plan: ScanPlan, skipped_metadata: tu
         plan: plan of the snapshot.
         skipped_metadata: bare names of metadata files that were not read.
     """
-    if metadata.format_version < VECTORS_VERSION and any(vector.format == "iceberg" for vector in plan.vectors):
+    if metadata.format_version < VECTORS_VERSION and bool(plan.bitmaps.any()):
         what = "format-version of a table with Puffin vectors"
         expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
         yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import ClassVar
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Magic
+from dvcodec.tables.columns import FileColumns, VectorColumns
+from dvcodec.tables.iceberg.columns import Locate, file_columns, vector_columns
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
 from dvcodec.tables.iceberg.manifests import ColumnStatistics, ManifestEntry, bounds_of, read_statistics
 from dvcodec.tables.iceberg.metadata import TableMetadata
@@ -45,18 +49,41 @@ class IcebergSnapshot(Snapshot):
         metadata: metadata of the table.
         plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
+        locate_each: returns where recorded paths can be opened.
         skipped_metadata: see `IcebergTable`.
     """
 
     metadata: TableMetadata = field(repr=False, compare=False)
     plan: ScanPlan = field(repr=False, compare=False)
     deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
+    locate_each: Locate = field(repr=False, compare=False)
     skipped_metadata: tuple[str, ...] = ()
+
+    frame_magics: ClassVar[tuple[Magic, ...]] = (Magic.PORTABLE64,)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
         return self.plan.data
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of the data files by path."""
+        return self.plan.numbers
+
+    @cached_property
+    def file_columns(self) -> FileColumns:
+        """What is recorded of the data files, by column; see `Snapshot.file_columns`."""
+        return file_columns(self.plan, self.locate_each)
+
+    @cached_property
+    def vector_columns(self) -> VectorColumns:
+        """What is recorded of the vectors, by column; see `Snapshot.vector_columns`."""
+        return vector_columns(self.plan, self.locate_each)
+
+    def with_other_deletes(self) -> Sequence[int]:
+        """Return the numbers of the data files to which equality deletes may apply."""
+        return range(len(self.data_files)) if self.plan.equality else ()
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector, or those position deletes of a file that apply to data files of the snapshot.

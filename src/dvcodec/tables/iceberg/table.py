@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.io.storage import run_bounded
-from dvcodec.io.target import check_reach, split
+from dvcodec.io.target import check_reach, is_local, is_url, split
 from dvcodec.tables.deleting import WritableTable
-from dvcodec.tables.folder import Folder
+from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.manifests import (
+    EqualityDeletes,
+    FilesInColumns,
+    ListedFile,
+    Manifest,
+    read_list,
+    read_manifest,
+)
 from dvcodec.tables.iceberg.metadata import (
     MAIN,
     METADATA,
@@ -53,6 +60,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _LOGGER = logging.getLogger("dvcodec.tables")
+_ODD = ("\n\n", "\n/", "\n.", "//", "/.", ":", "\\", "\0")
+"""In paths below the folder, each after a line feed: what `Folder.locate` looks at."""
 _KEPT_PLANS = 8
 """Maximum number of cached manifest lists; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
@@ -246,6 +255,7 @@ class IcebergTable(WritableTable):
             metadata=self.metadata,
             plan=plan,
             deletes=self._deletes,
+            locate_each=self.locate_each,
             skipped_metadata=self.skipped_metadata,
         )
 
@@ -270,31 +280,36 @@ class IcebergTable(WritableTable):
             manifests.setdefault(manifest.location, manifest)  # lists differ in numbers that its entries inherit
         found.update(manifests)
         for entries in self._each(self._read_manifest, manifests.values()):
-            found.update(entry.location for entry in entries)
+            found.update(
+                self.locate_each(entries.own_paths)
+                if isinstance(entries, FilesInColumns)
+                else [one.location for one in entries]
+            )
         return frozenset(found)
 
-    def entries(self, record: SnapshotRecord) -> Iterator[ListedFile]:
-        """Return the live files of a snapshot: data files, deletion vectors, position deletes, equality deletes.
-
-        Raises:
-            DecodeError: manifests are corrupt.
-            OSError: they cannot be read.
-        """
-        return self.read_entries(self.listed(record))
-
     def _read_plan(self, record: SnapshotRecord) -> ScanPlan:
-        return ScanPlan.of(self.entries(record), self.metadata.specs, self.manifest_list(record))
+        return ScanPlan.of(self.read_each(self.listed(record)), self.metadata.specs, self.manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata files of one level, several concurrently if they are remote."""
         return run_bounded(work, items, self.folder.storage.readers(self.location))
 
-    def read_entries(self, manifests: Iterable[Manifest]) -> Iterator[ListedFile]:
-        """Return the live files of manifests; see `entries`."""
-        return itertools.chain.from_iterable(self._each(self._read_manifest, manifests))
+    def read_each(self, manifests: Iterable[Manifest]) -> Iterator[Sequence[ListedFile]]:
+        """Return the live files of each of the manifests: data files, vectors, position deletes, equality deletes.
+
+        Raises:
+            DecodeError: manifests are corrupt.
+            OSError: they cannot be read.
+        """
+        return self._each(self._read_manifest, manifests)
 
     def listed(self, record: SnapshotRecord) -> list[Manifest]:
-        """Return the manifests of a snapshot; see `entries`."""
+        """Return the manifests of a snapshot.
+
+        Raises:
+            DecodeError: their list is corrupt.
+            OSError: it cannot be read.
+        """
         location = self.manifest_list(record)
         return self._lists.get(location, lambda: self._read_list(location))
 
@@ -325,7 +340,34 @@ class IcebergTable(WritableTable):
             )
 
         storage = self.folder.storage
-        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, storage))
+        return self._entries.get(
+            manifest, lambda: read_manifest(manifest, fields, self._locate, storage, self._are_inside)
+        )
+
+    def _are_inside(self, paths: Sequence[str]) -> bool:
+        """Whether paths are all below the folder, and have nothing that `_locate` checks."""
+        root = f"{self.metadata.location}/"
+        below = [path[len(root) :] for path in paths if path.startswith(root)]
+        text = "".join([f"\n{path}" for path in below])
+        odd = text.count("\n") > len(paths) or any(one in text for one in _ODD) or text.endswith("\n")
+        return (
+            len(below) == len(paths)
+            and text.isascii()
+            and not odd
+            and max(map(len, below), default=0) <= MOST_CHARACTERS
+        )
+
+    def locate_each(self, paths: Sequence[str]) -> list[str]:
+        """Return where recorded paths can be opened.
+
+        Raises:
+            NotCanonical, Unsupported: see `Folder.locate`.
+        """
+        root, folder = f"{self.metadata.location}/", self.folder.location
+        if not self._are_inside(paths) or "::" in folder or (is_url(folder) and is_local(folder)):
+            return list(map(self._locate, paths))
+        above = self.folder.join("x")[:-1]
+        return [above + path[len(root) :] for path in paths]
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location
@@ -381,7 +423,7 @@ class ManifestWalk(Walk):
 
     def _part(self, info: SnapshotInfo, files: Iterable[ListedFile]) -> Snapshot:
         table, record = self._table, self._table.metadata.snapshots[info.id]
-        plan = ScanPlan.of(files, table.metadata.specs, table.manifest_list(record))
+        plan = ScanPlan.of([tuple(files)], table.metadata.specs, table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
 
     def _read(
@@ -389,7 +431,7 @@ class ManifestWalk(Walk):
     ) -> tuple[dict[Key, DataFile | DeletionVector], list[EqualityDeletes]]:
         files: dict[Key, DataFile | DeletionVector] = {}
         equality: list[EqualityDeletes] = []
-        for one in self._table.read_entries(manifests):
+        for one in itertools.chain.from_iterable(self._table.read_each(manifests)):
             if isinstance(one, EqualityDeletes):
                 equality.append(one)
             elif isinstance(one, DataFile) and _key(one) in files:

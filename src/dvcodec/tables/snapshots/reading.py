@@ -232,7 +232,7 @@ def read_and_count(
         of_one = np.flatnonzero(files >= 0)
         of_one = of_one[columns.counts[files[of_one]] == 1]
         alone[of_one] = snapshot.file_columns.rows[files[of_one]] != ODD
-        alone &= columns.bitmaps & (columns.offsets >= 0) & (sizes >= 0) & (sizes <= _SMALL)
+        alone &= columns.frames & (columns.offsets >= 0) & (sizes >= 0) & (sizes <= _SMALL)
         alone &= columns.cardinalities != ODD
         if "" in columns.places.locations:
             alone &= columns.places.location_of != columns.places.locations.index("")
