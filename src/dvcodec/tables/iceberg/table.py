@@ -66,6 +66,8 @@ _KEPT_PLANS = 8
 """Maximum number of cached manifest lists; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
 """Maximum number of cached manifest entries, about 0.6 KB each: snapshots share most of their manifests."""
+_COLUMNS_OF_ENTRY = 10
+"""Entries in columns that take about as much."""
 _KEPT_DELETES = 64 << 20
 """Maximum bytes of cached position deletes."""
 
@@ -149,7 +151,7 @@ class IcebergTable(WritableTable):
         self.reference = MAIN
         self._plans: Cache[str, ScanPlan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
-        self._entries: Cache[Manifest, Sequence[ListedFile]] = Cache(_KEPT_ENTRIES, len)
+        self._entries: Cache[Manifest, Sequence[ListedFile]] = Cache(_KEPT_ENTRIES, _cost)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     @property
@@ -346,16 +348,16 @@ class IcebergTable(WritableTable):
 
     def _are_inside(self, paths: Sequence[str]) -> bool:
         """Whether paths are all below the folder, and have nothing that `_locate` checks."""
-        root = f"{self.metadata.location}/"
-        below = [path[len(root) :] for path in paths if path.startswith(root)]
-        text = "".join([f"\n{path}" for path in below])
-        odd = text.count("\n") > len(paths) or any(one in text for one in _ODD) or text.endswith("\n")
-        return (
-            len(below) == len(paths)
-            and text.isascii()
-            and not odd
-            and max(map(len, below), default=0) <= MOST_CHARACTERS
-        )
+        return self._below(paths) is not None
+
+    def _below(self, paths: Sequence[str]) -> str | None:
+        """Return paths relative to the folder, each after a line feed; None if `_locate` has to look at each."""
+        root, text = f"\n{self.metadata.location}/", "\n".join(["", *paths])
+        if not len(paths) == text.count(root) == text.count("\n") or not text.isascii():
+            return None
+        below = text.replace(root, "\n")
+        odd = below.endswith("\n") or any(one in below for one in _ODD)
+        return None if odd or max(map(len, paths), default=0) > MOST_CHARACTERS else below
 
     def locate_each(self, paths: Sequence[str]) -> list[str]:
         """Return where recorded paths can be opened.
@@ -363,11 +365,11 @@ class IcebergTable(WritableTable):
         Raises:
             NotCanonical, Unsupported: see `Folder.locate`.
         """
-        root, folder = f"{self.metadata.location}/", self.folder.location
-        if not self._are_inside(paths) or "::" in folder or (is_url(folder) and is_local(folder)):
+        below, folder = self._below(paths), self.folder.location
+        if not below or "::" in folder or (is_url(folder) and is_local(folder)):
             return list(map(self._locate, paths))
         above = self.folder.join("x")[:-1]
-        return [above + path[len(root) :] for path in paths]
+        return below.replace("\n", f"\n{above}").split("\n")[1:]
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location
@@ -449,6 +451,11 @@ def _key(one: DataFile | DeletionVector) -> Key:
         return one.path, None
     own = one.format, one.path, one.offset, one.size, one.cardinality, one.sequence_number
     return one.data_file, own
+
+
+def _cost(files: Sequence[ListedFile]) -> int:
+    """Return how many entries take as much memory as these."""
+    return len(files) // _COLUMNS_OF_ENTRY if isinstance(files, FilesInColumns) else len(files)
 
 
 def table_of(snapshot: IcebergSnapshot) -> IcebergTable:

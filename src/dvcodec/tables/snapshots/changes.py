@@ -317,12 +317,13 @@ def history(
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
     pairs = _pairs(infos, places, range(first, last + 1))
-    reader = RowsReader(threads)
+    reader, nothing_read = RowsReader(threads), True
     for old, new in _prefetched(table, table.compared(pairs)):
-        if old is None and not keep_rows:
-            yield _first(new, reader)
+        if not keep_rows and (old is None or (nothing_read and not old.vectors)):
+            yield _first(old, new, reader)
         else:
             yield _change(old, new, reader, keep_rows=keep_rows)
+        nothing_read = nothing_read and not new.vectors
 
 
 def _pairs(
@@ -423,8 +424,11 @@ def _of_file(
     )
 
 
-def _first(new: Snapshot, reader: RowsReader) -> SnapshotChange:
-    """Return the change of a snapshot with none before: all that it has was added. Objects are made of few files."""
+def _first(old: Snapshot | None, new: Snapshot, reader: RowsReader) -> SnapshotChange:
+    """Return the change since a snapshot without vectors, or since none: all rows that it deletes were deleted in it.
+
+    Objects are made of few files.
+    """
     few, rows = reader.read_first(new)
     deleted, nothing = np.zeros(len(new.data_files), np.int64), SnapshotRows()
     for one in few:
@@ -446,5 +450,17 @@ def _first(new: Snapshot, reader: RowsReader) -> SnapshotChange:
 
     files = _Changes(deleted[numbers], by_place, make)
     return SnapshotChange(
-        new.info, None, new.data_files, (), files, tuple(rows.unreadable), new.equality_deletes != frozenset()
+        new.info,
+        None if old is None else old.info,
+        new.data_files if old is None else _not_in(new, old),
+        () if old is None else _not_in(old, new),
+        files,
+        tuple(rows.unreadable),
+        new.equality_deletes != (frozenset() if old is None else old.equality_deletes),
     )
+
+
+def _not_in(one: Snapshot, other: Snapshot) -> tuple[DataFile, ...]:
+    """Return the data files of one snapshot that another lacks."""
+    known = other.numbers
+    return tuple(one.data_files[number] for path, number in one.numbers.items() if path not in known)
