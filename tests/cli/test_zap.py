@@ -275,6 +275,21 @@ def test_field_without_terms(vectors: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- postings
 
 
+def test_search(segment: Path) -> None:
+    assert lines("search", segment, "title", "bitmaps", "--limit", "2") == [
+        "doc  id       freq  title",
+        "  0  doc-000     1  Roaring bitmaps",
+        "  2  doc-002     2  Bitmaps of segments, bitmaps of rows",
+        "... 6 more documents",
+    ]
+    found = answer("search", segment, "title", "bitmaps")
+    assert (found["total"], len(found["documents"])) == (8, 8)
+    assert found["documents"][1] == {"doc": 2, "id": "doc-002", "freq": 2, "values": [TITLES[2]]}
+    assert lines("search", segment, "tag", "delta", "--limit", "1")[1].split() == ["0", "doc-000", "1", "delta"]
+    none = run("zap", "search", segment, "title", "Bitmaps")
+    assert (none.code, none.out, none.err) == (1, "no documents\n", "")
+
+
 def test_postings(segment: Path) -> None:
     assert [line.split() for line in lines("postings", segment, "title", "bitmaps", "--limit", "3")] == [
         ["term", "doc", "freq", "norm", "locations"],
@@ -767,6 +782,9 @@ def test_an_index_shows_its_live_documents(index: Path, below: str) -> None:
     assert docs_of_terms(index / below, "_id") == dict.fromkeys(sorted(live), 1)
     found = answer_of_index("postings", index / below, "title", "document")
     assert (found["total"], [(Path(one["segment"]).name, one["doc"]) for one in found["postings"]]) == (7, shown)
+    hits = answer_of_index("search", index / below, "title", "document")
+    assert [(Path(one["segment"]).name, one["doc"]) for one in hits["documents"]] == shown
+    assert sorted(one["id"] for one in hits["documents"]) == sorted(live)
     values = answer_of_index("docvalues", index / below, "flag")
     assert [(Path(one["segment"]).name, one["doc"]) for one in values["documents"]] == shown
 

@@ -1,4 +1,4 @@
-"""The commands that read a search segment: zap terms, postings, stored and docvalues."""
+"""The commands that read a search segment: zap search, terms, postings, stored and docvalues."""
 
 from __future__ import annotations
 
@@ -40,6 +40,67 @@ from dvcodec.zap import Locations, Segment, StoredValue, norm_values, number_val
 from dvcodec.zap.footer import ID
 from dvcodec.zap.segment import choose_terms, find_stored
 from dvcodec.zap.vellum import Fst
+
+# ---------------------------------------------------------------------- search
+
+
+@zap.command()
+def search(
+    segment: SegmentOrIndex,
+    field: FieldName,
+    term: Annotated[
+        str, typer.Argument(metavar="TERM", help="Term as the analyser left it, usually in lower case: see zap terms.")
+    ],
+    limit: Limit = None,
+    in_hex: Hex = False,
+    with_deleted: WithDeleted = False,
+    no_checksum: NoChecksum = False,
+    as_json: Json = False,
+) -> None:
+    """Find the live documents that have a term in a field: their ids, how often, what is stored of the field.
+
+    Documents are found segment by segment, and not ranked. Exit code 1 if there are none.
+    """
+    key = bytes_of(term, in_hex)
+    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+        hits: _Chosen = []
+        freqs: list[int] = []
+        for part in this.having(field):
+            found = part.segment.postings(field, key, locations=False)
+            if found is None:
+                continue
+            live = np.ones(len(found), np.bool_) if part.mask is None else ~part.mask[found.docs]
+            hits.append((part, found.docs[live].tolist()))
+            freqs += found.freqs[live].tolist()
+        if as_json:
+            check_json(this.size, len(freqs), limit, "document")
+        chosen = zip(_stored(hits, most(limit, as_json)), freqs, strict=False)
+        if as_json:
+            items = (
+                this.naming(of)
+                | {"doc": doc, "id": _ids(values, in_hex), "freq": freq, "values": _values_of(values, field, in_hex)}
+                for (of, doc, values), freq in chosen
+            )
+            print_json({"source": this.name, "field": field, "total": len(freqs), "documents": items})
+        else:
+            shown, count = Table(*this.columns, "doc", "id", "freq", field, right=("doc", "freq")), 0
+            for (of, doc, values), freq in chosen:
+                count += 1
+                texts = (_value_text(one, in_hex) for one in values if one.field == field)
+                ids = (key_text(one.value, in_hex) for one in values if one.field == ID)
+                shown.add(*this.cells(of), number(doc), ", ".join(ids), number(freq), ", ".join(texts) or NOTHING)
+            shown.show()
+            report_more(len(freqs), count, "document")
+    raise typer.Exit(0 if freqs else 1)
+
+
+def _ids(values: Sequence[StoredValue], in_hex: bool) -> str | dict[str, str] | None:
+    return next((bytes_json(one.value, in_hex) for one in values if one.field == ID), None)
+
+
+def _values_of(values: Sequence[StoredValue], field: str, in_hex: bool) -> list[str | dict[str, str]]:
+    return [bytes_json(one.value, in_hex) for one in values if one.field == field]
+
 
 # ---------------------------------------------------------------------- terms
 
@@ -345,8 +406,7 @@ def stored(
         shown = Table(*this.columns, *columns, right=("doc", "bytes"))
         for of, doc, values in found:
             for one in values:
-                value = key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
-                cells = (field_text(one.field), one.type, number(len(one.value)), value)
+                cells = (field_text(one.field), one.type, number(len(one.value)), _value_text(one, in_hex))
                 shown.add(*this.cells(of), number(doc), *cells, arrays_text(one.array_positions))
         shown.show()
         report_more(total, len(found), "document")
@@ -408,6 +468,10 @@ def _stored(chosen: _Chosen, limit: int | None) -> Iterator[tuple[Segment, int, 
                 numbers = shown[first:stop]
                 values = find_stored(part.segment.contents, numbers[0], numbers[-1] + 1)
                 yield from zip([part.segment] * len(numbers), numbers, values, strict=True)
+
+
+def _value_text(one: StoredValue, in_hex: bool) -> str:
+    return key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
 
 
 def _number_text(value: bytes) -> str:
