@@ -225,19 +225,15 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
         first, actions = self._in_columns[bisect_right(self._in_columns, number, key=itemgetter(0)) - 1]
         return actions, number - first
 
-    def _part_of(self, key: FileKey) -> tuple[Columns, int] | dict[FileKey, AddFile]:
-        """Return where a file is.
-
-        Raises:
-            KeyError: it is not live.
-        """
+    def _part_of(self, key: FileKey) -> tuple[Columns, int] | dict[FileKey, AddFile] | None:
+        """Return where a file is; None if it is not live."""
         found = self._find(key[0])
         if found is not None and found[0].key(found[1]) == key:
             return found
         for part in self._parts:
             if isinstance(part, dict) and key in part:
                 return part
-        raise KeyError(key)
+        return None
 
     def copy(self) -> LogicalFiles:
         """Return a copy that later commits change."""
@@ -248,10 +244,13 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
 
     def __getitem__(self, key: FileKey) -> AddFile:
         part = self._part_of(key)
+        if part is None:
+            raise KeyError(key)
         return part[key] if isinstance(part, dict) else AddFile.parse(part[0][part[1]])
 
     def __setitem__(self, key: FileKey, file: AddFile) -> None:
-        self.pop(key, None)
+        if key in self:
+            del self[key]
         if not isinstance(self._parts[-1], dict):
             self._parts.append({})
         cast("dict[FileKey, AddFile]", self._parts[-1])[key] = file
@@ -259,17 +258,15 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
 
     def __delitem__(self, key: FileKey) -> None:
         part = self._part_of(key)
+        if part is None:
+            raise KeyError(key)
         if isinstance(part, dict):
             del part[key]
         else:
             self._gone.add(self._numbers[key[0]])
 
     def __contains__(self, key: object) -> bool:
-        try:
-            self._part_of(cast("FileKey", key))
-        except KeyError:
-            return False
-        return True
+        return self._part_of(cast("FileKey", key)) is not None
 
     def __iter__(self) -> Iterator[FileKey]:
         return self.listed().keys()
@@ -667,7 +664,7 @@ class Replay:
             if action.where in ("add", "remove"):
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
                 key = file.key
-                older = self.files.pop(key, None)
+                older = self.files.pop(key) if key in self.files else None  # an exception for each file takes longer
                 before.setdefault(key, older)
                 if isinstance(file, AddFile):
                     self.files[key] = file  # the newest comes last
