@@ -101,6 +101,14 @@ class TestFileSystems:
         with pytest.raises(ObjectNotFound):
             store.head(key)
 
+    def test_hdfs_without_hadoop_says_what_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError("Unable to load libjvm")
+
+        monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+        with pytest.raises(UsageError, match=r"hdfs://host/t: HDFS needs a Hadoop client, .* webhdfs://host:9870/"):
+            open_store("hdfs://host/t")
+
     @pytest.mark.parametrize(
         ("info", "etag", "modified"),
         [

@@ -195,6 +195,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not int"):
         found(table, 5, ["a"])
     (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"keys gone\.csv: expected a Parquet file; COPY \(FROM 'gone\.csv'\) TO "):
+        found(table, "gone.csv", ["a"])
     with pytest.raises(UsageError, match="no Parquet files"):
         found(table, tmp_path / "empty", ["a"])
     (tmp_path / "no.parquet").write_bytes(b"x")

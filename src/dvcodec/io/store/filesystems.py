@@ -47,6 +47,13 @@ def connect(url: str, options: StoreOptions) -> tuple[FilesystemStore, str]:
     except (ImportError, ValueError, TypeError) as err:  # no such protocol or option, or its package is not installed
         raise UsageError(f"{without_secrets(url)}: {without_secrets(str(err))}") from None
     except Exception as err:
+        if "libjvm" in str(err) or "libhdfs" in str(err):
+            needs = (
+                "HDFS needs a Hadoop client, with JAVA_HOME, HADOOP_HOME and CLASSPATH set (hadoop classpath --glob)"
+            )
+            raise UsageError(
+                f"{without_secrets(url)}: {needs}, or the address of its web server: webhdfs://host:9870/"
+            ) from err
         raise _error(without_secrets(url), "open", err) from err
     return FilesystemStore(filesystem, url, str(path), options), str(path)
 

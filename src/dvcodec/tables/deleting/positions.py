@@ -73,6 +73,9 @@ def _refuse_links(folder: str) -> None:
 ArrowInput: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
 
 
+_TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+
+
 @contextmanager
 def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Iterator[Iterator[pa.RecordBatch]]:
     """Open rows for reading once.
@@ -107,6 +110,9 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
 
 
 def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordBatch]:
+    if path.lower().endswith(_TEXT_FILES):
+        how = f"COPY (FROM '{path}') TO '{what}.parquet' in DuckDB writes one, with a type for each column"
+        raise UsageError(f"{what} {path}: expected a Parquet file; {how}")
     storage, local = Storage(), local_path(path)
     files = [path]
     if local is not None and local.is_dir():
