@@ -247,12 +247,20 @@ class CheckedFiles:
             yield "bounds-not-compared", f"the bounds of {which} {why}"
 
 
-def _sizes_of_deletes(vectors: VectorColumns, stored: Mapping[str, StoredFile]) -> dict[str, int]:
-    """Return the bytes of listed files of position deletes: nothing else is compared with the metadata, once read."""
-    places = zip(vectors.places.locations, vectors.containers, strict=True)
-    deletes = (location for location, numbers in places if not vectors.bitmaps[numbers].any())
-    found = ((location, stored.get(file_key(location))) for location in deletes)
-    return {location: file.size for location, file in found if file is not None}
+def _to_check(vectors: VectorColumns, stored: Mapping[str, StoredFile]) -> list[tuple[str, Index]]:
+    """Return the files of vectors to check, each with the numbers of its vectors.
+
+    Left out are position deletes of the listed size: nothing else of them is compared with the metadata, once read.
+    """
+    places = vectors.places
+    listed = (stored.get(key) for key in file_keys(list(places.locations)))
+    sizes = np.array([UNKNOWN if file is None else file.size for file in listed], np.int64)
+    recorded = np.where(vectors.file_sizes == UNKNOWN, sizes[places.location_of], vectors.file_sizes)
+    same = ~vectors.bitmaps & (vectors.offsets == UNKNOWN) & (recorded == sizes[places.location_of])
+    others = np.bincount(places.location_of[~same], minlength=len(sizes))
+    left = (sizes == UNKNOWN) | (others > 0)
+    found = zip(places.locations, vectors.containers, left.tolist(), strict=True)
+    return [(location, numbers) for location, numbers, is_left in found if location and is_left]
 
 
 def check_data_files(
@@ -555,12 +563,8 @@ def audit(
         except OSError as error:
             of_table.append(Finding.failed("listing", "list of the table's files", None, error, path=table.location))
     vectors = snapshot.vector_columns
-    containers = [
-        (location, VectorGroup(vectors, numbers))
-        for location, numbers in zip(vectors.places.locations, vectors.containers, strict=True)
-        if location
-    ]
-    before_files = len(snapshot.vectors) + len(containers)
+    containers = sum(map(bool, vectors.places.locations))
+    before_files = len(snapshot.vectors) + containers
     total = before_files + (len(snapshot.data_files) if deep else 0)
 
     def advance(done: int) -> None:
@@ -571,18 +575,16 @@ def audit(
     number = snapshot.info.id
     findings = [*scan.findings, *(finding.in_snapshot(number) for finding in snapshot.check_metadata())]
 
-    sizes = _sizes_of_deletes(vectors, stored or {})
+    unchecked = _to_check(vectors, stored or {})
 
-    def check(item: tuple[str, VectorGroup]) -> list[Finding]:
-        location, group = item
-        if location in scan.unopened:  # which is a finding of each of its vectors already
-            return list(rules.overlaps(group))
-        if location in sizes:
-            return list(rules.file_sizes(location, group, sizes[location]))
-        return [*rules.overlaps(group), *rules.container(snapshot, location, group)]
+    def check(item: tuple[str, Index]) -> list[Finding]:
+        location, group = item[0], VectorGroup(vectors, item[1])
+        found = rules.overlaps(group)
+        # A file that could not be opened is a finding of each of its vectors already.
+        more = () if location in scan.unopened else rules.container(snapshot, location, group)
+        return [*found, *more]
 
-    checked = run_bounded(check, containers, 1 if len(sizes) == len(containers) else readers)
-    for done, found in enumerate(checked, len(snapshot.vectors) + 1):
+    for done, found in enumerate(run_bounded(check, unchecked, readers), before_files - len(unchecked) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
     notes = list(snapshot.blind_spots(deep=deep))
@@ -607,7 +609,7 @@ def audit(
     counts = AuditCounts(
         len(snapshot.data_files),
         len(snapshot.vectors),
-        len(containers),
+        containers,
         None if stored is None else len(stored),
         scan.unreadable,
         counted,
