@@ -233,7 +233,7 @@ COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --generate-hashes --no
 
 pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory RELEASE_CONSTRAINTS=/dev/null $(RELEASE)/.installed
-	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group coverage --group release \
+	$(COMPILE) pyproject.toml --universal --extra all --extra spark --extra jit --group dev --group fuzz --group coverage --group release \
 		--output-file constraints/ci.txt
 	for pin in lowest=3.5.0 4.0=4.0.0; do \
 		echo "pyspark==$${pin#*=}" | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop \

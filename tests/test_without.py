@@ -47,6 +47,7 @@ GROUPS: tuple[dict[str, str], ...] = (
         "pyiceberg": r"catalog: .*|dvcodec demo",
         "pyspark": r"spark\..*|dvcodec spark-demo",
         "isal": "",
+        "numba": "",
     },
 )
 """Packages that are missing together -> the functions and commands that need each."""

@@ -37,6 +37,7 @@ EXCEPTIONS = {
 DYNAMIC_IMPORTS = {
     "__init__.py": "names of this package, when they are first used",
     "core/extras.py": "optional dependencies, which its callers name in their code",
+    "core/jit.py": "numba",
     "cli/app.py": "its commands",
     "cli/spark_demo.py": "the wheel that brings a Java",
     "cli/zap/__init__.py": "its commands",

@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core import bitmaps, varints
+from dvcodec.core import bitmaps, jit, varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import ByteStrings, Index, Values, cut_by_weight, gather, offsets_of, spread
-from dvcodec.zap import chunks
+from dvcodec.zap import chunks, kernels
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 from dvcodec.zap.footer import NOT, Footer, SegmentData
 
@@ -257,6 +257,8 @@ POSTINGS_AT_ONCE = 1 << 16
 _LEAST_REST = 4
 """Least bytes of the three numbers of a record, and of the number of chunks."""
 _RECORD_ROOM = 3 * varints.MAX_BYTES
+_NEAR, _ADJACENT = 1 << 20, 16
+"""Lists that span more bytes, and more than this many times their least, are not read in one window."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -538,6 +540,10 @@ def _decode_general(
 ) -> Postings:
     if not len(records):
         return Postings.none()
+    if jit.worth(records.least_bytes):
+        found = _decode_compiled(data, footer, num_fields, records, with_locations)
+        if found is not None:
+            return found
     docs, counts = _expand(data, footer, records), records.counts
     num_chunks, bounds = chunks.cut_postings(docs, counts, records.chunk_docs, footer.num_docs)
     entries = np.diff(bounds)
@@ -567,6 +573,71 @@ def _decode_general(
             most = f"at most {freqs[i]}, its frequency"
             raise data.error("locations of a posting", at, expected=most, actual=location_counts[i])
     return Postings(counts, docs, freqs, norms, location_counts, locations)
+
+
+def _decode_compiled(
+    data: SegmentData, footer: Footer, num_fields: int, records: Records, with_locations: bool
+) -> Postings | None:
+    """Read lists by compiled loops; None if these do not support them: then they may be corrupt."""
+    stops = records.bitmap_at + records.bitmap_size
+    starts = np.minimum(records.freq_at, records.bitmap_at)
+    if with_locations:
+        starts = np.where(records.location_at < 0, starts, np.minimum(starts, records.location_at))
+    low, high = int(starts.min()), int(stops.max())
+    if high - low > _NEAR + _ADJACENT * records.least_bytes:
+        return None
+    taken = jit.frozen(varints.bytes_of(data.window(low, high, "postings")))
+    counts, chunk_docs = jit.frozen(records.counts), jit.frozen(records.chunk_docs)
+    size = int(counts.sum())
+    docs, freqs, norms = np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size, np.uint64)
+    ended = kernels.read_lists.run(
+        taken,
+        jit.frozen(records.bitmap_at - low),
+        jit.frozen(records.bitmap_size),
+        jit.frozen(records.freq_at - low),
+        counts,
+        chunk_docs,
+        footer.num_docs,
+        footer.version < NORM_IS_LENGTH_FROM,
+        docs,
+        freqs,
+        norms,
+    )
+    if ended != 0:
+        return None
+    has_locations = (freqs & np.uint64(1)).astype(np.bool_)
+    if has_locations[np.repeat(records.location_at < 0, counts)].any():
+        return None
+    location_counts, locations = np.zeros(size, np.int64), Locations.none()
+    if with_locations:
+        # A posting seldom has more locations than its frequency, or a location more than two array positions.
+        room = min(len(taken) // _HEAD, int(np.minimum(freqs[has_locations] >> np.uint64(1), len(taken)).sum()))
+        fields, array_counts = np.empty(room, np.int64), np.empty(room, np.int64)
+        heads = np.empty((3, room), np.uint64)
+        arrays = np.empty(2 * room, np.uint64)
+        found = kernels.read_locations.run(
+            taken,
+            jit.frozen(np.where(records.location_at < 0, -1, records.location_at - low)),
+            counts,
+            chunk_docs,
+            footer.num_docs,
+            num_fields,
+            docs,
+            freqs,
+            location_counts,
+            fields,
+            heads,
+            array_counts,
+            arrays,
+        )
+        more = location_counts.astype(np.uint64) > freqs >> np.uint64(1)
+        if found is None or found[0] < 0 or (footer.version <= LOCATIONS_WITHIN_FREQ and more.any()):
+            return None
+        n, used = found
+        positions, begins, ends = heads[:, :n]
+        locations = Locations(fields[:n], positions, begins, ends, array_counts[:n], arrays[:used])
+    freqs >>= np.uint64(1)
+    return Postings(records.counts, docs, freqs, norms, location_counts, locations)
 
 
 def _expand(data: SegmentData, footer: Footer, records: Records) -> Index:

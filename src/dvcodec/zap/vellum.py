@@ -52,11 +52,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core import varints
+from dvcodec.core import jit, varints
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
+from dvcodec.zap import kernels
 from dvcodec.zap.footer import SegmentData
 
 __all__ = ["Fst", "KeyBlock", "build"]
@@ -656,6 +657,8 @@ _ITEM = 16
 _PIECES = 16
 _FEW = 256
 """Up to this many keys are walked one by one, which is faster."""
+_DEEPEST, _SLOTS = 1 << 16, 1 << 18
+"""Bytes of the longest key that the compiled loop supports, and keys of one of its blocks."""
 _DEEP = 256
 """Longer keys are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a million states
 has a million levels."""
@@ -703,6 +706,45 @@ def blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
     """
     if not num_keys:
         return
+    found = 0
+    if num_keys > _FEW and jit.worth(len(states.view)):
+        for block in _compiled_blocks(states, root, num_keys):
+            found += len(block)
+            yield block
+    if found < num_keys:
+        yield from _after(found, _level_by_level(states, root, num_keys))
+
+
+def _compiled_blocks(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
+    """Yield all keys by a compiled loop; the first ones, fewer than `num_keys`, if it does not support the others."""
+    frames, values = np.zeros((_DEEPEST + 1, 3), np.int64), np.zeros(_DEEPEST + 1, np.uint64)
+    frames[0, 0] = root
+    places, path = np.array([1, 0]), np.zeros(_DEEPEST, np.uint8)
+    data, found = jit.frozen(varints.bytes_of(states.cursor)), 0
+    while True:
+        slots = min(num_keys - found, _SLOTS)
+        keys, offsets, of_keys = np.empty(_ROOM, np.uint8), np.zeros(slots + 1, np.int64), np.empty(slots, np.uint64)
+        most = num_keys - found
+        ended = kernels.walk_keys.run(data, _COMMON, places, frames, values, path, most, keys, offsets, of_keys)
+        count = int(places[1])
+        if ended not in (0, kernels.FULL) or (ended == 0 and found + count < num_keys):
+            return
+        yield KeyBlock(ByteStrings(offsets[: count + 1], keys[: offsets[count]]), of_keys[:count])
+        found += count
+        if ended == 0:
+            return
+
+
+def _after(found: int, all_blocks: Iterator[KeyBlock]) -> Iterator[KeyBlock]:
+    """Yield the blocks without their first keys."""
+    for block in all_blocks:
+        if len(block) > found:
+            yield KeyBlock(block.keys[found:], block.values[found:]) if found else block
+        found = max(found - len(block), 0)
+
+
+def _level_by_level(states: States, root: int, num_keys: int) -> Iterator[KeyBlock]:
+    """Yield all keys as `blocks` does, by NumPy, all keys of a slice at once."""
     start = _Items(ByteStrings.from_list([b""]), np.array([root], np.int64), np.zeros(1, np.uint64))
     stack, waiting, found = [start], 1, 0
     walker = Walker(states)

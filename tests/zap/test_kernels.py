@@ -1,0 +1,266 @@
+"""Loops that numba compiles, held against NumPy: the same values, the same errors, and no index outside an array.
+
+They run as Python here, with arrays that watch each index, and compiled where numba is installed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amounts import examples, of
+from battery import outcome
+from dvcodec import DecodeError
+from dvcodec.core import bitmaps, jit
+from dvcodec.core.cursor import Cursor
+from dvcodec.zap import Segment, kernels, vellum
+from dvcodec.zap.columns import SCHEMAS
+from dvcodec.zap.footer import Footer, SegmentData
+from dvcodec.zap.postings import decode_postings, decode_records, encode_postings
+from samples.bitmaps import array, bitmap, bitset
+from samples.zap.parts import SAMPLES
+from samples.zap.postings import FIELDS, Lists, Posting, Sparse, cases, columns, rows
+from samples.zap.vellum import blob, dictionaries, doubling, follow, many, naive_build, one, opened
+
+Found = list[Any]
+
+
+class Watched(np.ndarray[Any, Any]):
+    """An array that takes no index that a compiled loop would read or write outside it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        self._watch(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._watch(index)
+        super().__setitem__(index, value)
+
+    def _watch(self, index: Any) -> None:
+        places = index if isinstance(index, tuple) else (index,)
+        assert len(places) == self.ndim
+        for place, size in zip(places, self.shape, strict=True):
+            assert 0 <= int(place) < size, f"index {index} of an array of shape {self.shape}"
+
+
+@contextmanager
+def running(runs: Callable[..., Any] | None) -> Iterator[Found]:
+    """Run kernels so, however little there is to do; yield what they return."""
+    found: Found = []
+
+    def run(self: jit.Kernel[Any], *arguments: Any) -> Any:
+        assert runs is not None
+        found.append(runs(self, *arguments))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "worth", lambda _: runs is not None)
+        patch.setattr(jit.Kernel, "run", run)
+        patch.setattr(vellum, "_FEW", -1)
+        yield found
+
+
+def as_python(kernel: jit.Kernel[Any], *arguments: Any) -> Any:
+    with np.errstate(over="ignore"):  # the sums of values are modulo 2**64
+        return kernel(*(one.view(Watched) if isinstance(one, np.ndarray) else one for one in arguments))
+
+
+def as_compiled(kernel: jit.Kernel[Any], *arguments: Any) -> Any:
+    return kernel.compiled(*arguments)
+
+
+def with_numba() -> Any:
+    pytest.importorskip("numba")
+    return as_compiled
+
+
+WAYS = [lambda: as_python, with_numba]
+ways = pytest.mark.parametrize("way", WAYS, ids=["Python", "numba"])
+
+
+def said(found: Any) -> Any:
+    """Return what an outcome is compared by."""
+    return (type(found), str(found)) if isinstance(found, DecodeError) else found
+
+
+def same(read: Callable[[bytes], Any], data: bytes, runs: Callable[..., Any]) -> tuple[Any, Found]:
+    """Read with kernels what is read without them; return that, and what the kernels returned."""
+    with running(None):
+        expected = said(outcome(read, data))
+    with running(runs) as found:
+        assert said(outcome(read, data)) == expected
+    return expected, found
+
+
+def worsened(data: bytes, seed: int) -> bytes:
+    """Bytes with one or two of them changed, mostly by one bit."""
+    draw, out = random.Random(seed), bytearray(data)
+    for _ in range(draw.choice((1, 1, 2))):
+        out[draw.randrange(len(out))] ^= draw.choice((1 << draw.randrange(8), draw.randrange(1, 256)))
+    return bytes(out)
+
+
+# ---------------------------------------------------------------------- dictionaries
+
+
+def keys(data: bytes) -> Any:
+    block = opened(data).to_block()
+    return block.keys.to_list(), block.values.tolist()
+
+
+@ways
+@settings(max_examples=examples(50))
+@given(dictionaries, st.integers(0, 2**32))
+def test_dictionaries(way: Any, items: dict[bytes, int], seed: int) -> None:
+    data, runs = naive_build(items), way()
+    expected, found = same(keys, data, runs)
+    assert expected == (sorted(items), [value for _, value in sorted(items.items())])
+    assert found == [0] * bool(items)
+    for k in range(4):
+        same(keys, worsened(data, seed + k), runs)
+
+
+def cut(data: bytes) -> bytes:
+    """The same states and footer, but for one byte in between."""
+    return data[:-17] + data[-16:]
+
+
+ODD_ONES = {
+    "next, at the first address": blob(follow(ord("q")), 1),
+    "next, at the first address, with a byte": blob(follow(0), 1),
+    "one, into the header": blob(one(ord("q"), 3), 1),
+    "one, to itself": blob(one(ord("q"), 0), 1),
+    "many, below the header": blob(many([(1, 200, 0)], sizes=(1, 8)), 1),
+    "wide sizes": blob(many([(1, 0, 0)], sizes=(8, 8)), 1),
+    "sizes above 8": blob(bytes((1, 0x99, 1)), 1),
+    "no transition": blob(many(final=1) + many([(1, 1, 0)]) + many(), 1),
+    "descending": blob(many([(2, 0, 0), (1, 0, 0)]), 2),
+    "fewer keys": doubling(5, count=40),
+    "more keys": doubling(5, count=30),
+    "256 transitions": blob(many([(k, 0, k) for k in range(256)]), 256),
+    "a loop backwards": blob(many([(1, 0, 0)]) + many([(1, 1, 0), (2, 5, 3)], final=2), 2),
+    "the root in the header": blob(many([(1, 0, 0)]), 1, root=15),
+}
+
+
+@ways
+def test_odd_dictionaries(way: Any) -> None:
+    runs = way()
+    for data in ODD_ONES.values():
+        same(keys, data, runs)
+        same(keys, cut(data), runs)
+
+
+@ways
+@pytest.mark.parametrize(
+    ("room", "slots", "deepest"), [(64, 1 << 18, 1 << 16), (1 << 22, 3, 1 << 16), (64, 3, 1 << 16), (64, 7, 5)]
+)
+def test_dictionaries_of_many_blocks(
+    way: Any, room: int, slots: int, deepest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop stops for each block, and in front of a key that is too long for it."""
+    for name, value in (("_ROOM", room), ("_SLOTS", slots), ("_DEEPEST", deepest)):
+        monkeypatch.setattr(vellum, name, value)
+    items = {b"%d" % (k * k): k for k in range(100)} | {b"98longer than the others": 2**63}
+    expected, found = same(keys, naive_build(items), way())
+    assert expected[0] == sorted(items)
+    assert kernels.FULL in found
+    assert found[-1] == (kernels.ODD if deepest == 5 else 0)
+
+
+# ---------------------------------------------------------------------- postings
+
+
+def lists(raw: bytes, values: np.ndarray[Any, Any], footer: Footer, locations: bool) -> Any:
+    data = SegmentData(Sparse(0, raw), len(raw))
+    return rows(decode_postings(data, footer, FIELDS, decode_records(data, footer, values), locations=locations))
+
+
+@ways
+@settings(max_examples=examples(50))
+@given(cases(), st.integers(0, 2**32), st.booleans())
+def test_postings(way: Any, case: tuple[Footer, Lists], seed: int, locations: bool) -> None:
+    footer, drawn = case
+    raw, values = encode_postings(footer, columns(drawn), 0)
+    read, runs = partial(lists, values=values, footer=footer, locations=locations), way()
+    expected, _ = same(read, raw.tobytes(), runs)
+    assert expected == drawn or not locations
+    for k in range(4 if drawn else 0):
+        same(read, worsened(raw.tobytes(), seed + k), runs)
+        same(read, raw.tobytes()[: seed % (len(raw) + 1)], runs)
+
+
+def test_the_loops_take_what_writers_write() -> None:
+    """Not more than they have to is left to NumPy."""
+    drawn = [
+        [Posting(doc, 2, 7, ((1, 1, 0, 4, ()), (2, 9, 5, 300, (1,)))) for doc in (0, 5, 70, 2000)],
+        [Posting(9, 1, 3)],
+    ]
+    for version in range(12, 18):
+        footer = Footer(version, 3000, 0, 0, None, 1024)
+        raw, values = encode_postings(footer, columns(drawn), 0)
+        read = partial(lists, values=values, footer=footer, locations=True)
+        expected, found = same(read, raw.tobytes(), as_python)
+        assert (expected, found) == (drawn, [0, (8, 4)])
+
+
+VALID = ["arrays", "a bitset"]
+BITMAPS = {
+    "arrays": bitmap(array(3, [1, 2, 65_535]), array(4, [0, 9])),
+    "a bitset": bitmap(bitset(0, range(0, 10_000, 2)), array(1, [7])),
+    "descending": bitmap(array(0, [5, 4])),
+    "twice": bitmap(array(0, [5, 5])),
+    "keys descend": bitmap(array(2, [1]), array(1, [1])),
+    "too few in a bitset": bitmap(bitset(0, range(0, 10_000, 2)))[:-40] + bytes(40),
+}
+
+
+@ways
+def test_bitmaps(way: Any) -> None:
+    """What the loop takes, the other reader takes too, and finds the same."""
+    run, taken = way(), []
+    for name, data in BITMAPS.items():
+        most = int(expand(data + bytes(40), len(data))[1]) if name in VALID else 10_000
+        for size in (len(data), len(data) - 1, 7, len(data) + 1):
+            docs = np.zeros(most, np.int64)
+            if run(kernels.read_bitmap, jit.frozen(np.frombuffer(data, np.uint8)), 0, size, docs, 0, most):
+                taken.append(name)
+                assert docs.tolist() == expand(data, size)[0].tolist()
+    assert taken == VALID
+
+
+def expand(data: bytes, size: int) -> tuple[Any, Any]:
+    values, counts = bitmaps.expand(Cursor(data), np.array([0]), np.array([size]))
+    return values, counts[0]
+
+
+# ---------------------------------------------------------------------- whole segments
+
+
+def tables(data: bytes) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    with Segment.open(data, verify_checksum=False) as segment:
+        return [pa.Table.from_batches(segment.to_arrow(table), SCHEMAS[table]) for table in ("terms", "locations")]
+
+
+@ways
+def test_segments(way: Any, vectors: Path) -> None:
+    run, rng = way(), random.Random(1)
+    for name in SAMPLES[:: of(3, 1)]:
+        data = (vectors / "zap" / f"{name}.zap").read_bytes()
+        expected, found = same(tables, data, run)
+        assert not isinstance(expected, tuple), name
+        assert found.count(0) > len(found) // 2
+        for _ in range(of(1, 300)):
+            same(tables, worsened(data, rng.randrange(1 << 30)), run)
+            at = rng.randrange(len(data) - 100)
+            same(tables, data[:at] + data[at + rng.randrange(100) :], run)
