@@ -130,8 +130,11 @@ def of_pyiceberg(rows: int, sink: str) -> dict[str, Answer]:
 
 
 def opener(folder: Path, kind: str, library: str) -> Callable[[], Any]:
-    """What opens a table; its library is imported."""
+    """What opens a table; its library is imported, and what that imports later."""
     if library == "dvcodec":
+        import pyarrow.dataset
+        import pyarrow.parquet  # noqa: F401
+
         from dvcodec.tables import open_table
 
         if kind == "delta":
@@ -139,6 +142,7 @@ def opener(folder: Path, kind: str, library: str) -> Callable[[], Any]:
         found = catalog(folder / "iceberg")
         return lambda: open_table("db.t", catalog=found)
     if library == "polars":
+        import deltalake  # noqa: F401
         import polars as pl
 
         if kind == "delta":
