@@ -323,3 +323,13 @@ def test_sql_text(delta: Path) -> None:
     table = open_table(delta)
     found = table.to_reader(where="number < 30 AND word LIKE '%4'").read_all()
     assert found["number"].to_pylist() == [4, 14, 24]
+
+
+@each("rows", [1, 7, 50, 1000])
+def test_masks_of_many_batches_at_once(delta: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.snapshots.live._MASK_ROWS", rows)
+    for batch_rows in (3, 16, 100):
+        for where in (None, number > 100):
+            batches = live_batches(open_table(delta), where=where, batch_rows=batch_rows)
+            expected = LIVE if where is None else LIVE.filter(where)
+            assert repr(pa.Table.from_batches(batches).to_pydict()) == repr(expected.to_pydict())

@@ -8,7 +8,7 @@ and it is asked of live rows alone. Then the columns are read where there are su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.tables.deleting.matching import ConditionFinder
+from dvcodec.tables.deleting.matching import ConditionFinder, RowMask
 from dvcodec.tables.deleting.predicate import Predicate, where_finder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.bounds import ColumnBounds
@@ -213,7 +213,7 @@ class _Scan:
         self,
         file: DataFile,
         batch_rows: int,
-        mask: Callable[[int, int], pa.BooleanArray],
+        mask: RowMask,
         last: int | None,
         found: RowSet | None = None,
     ) -> Iterator[pa.RecordBatch]:
@@ -233,6 +233,7 @@ class _Scan:
             return found is None or found.count(start, start + rows) > 0
 
         stop = 0
+        mask = _of_many_batches(mask)
         wanted = None if end is None else has_some
         for part in checked_rows(self.snapshot, file, self.columns, batch_rows, wanted):
             stop = part.start + part.batch.num_rows
@@ -247,6 +248,19 @@ class _Scan:
         if last is not None and last >= stop:
             expected = f"below {stop} (rows of the data file)"
             raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=last)
+
+
+def _of_many_batches(mask: RowMask) -> RowMask:
+    """Return a mask that is made for many batches at once: for each, all containers of the bitmap would be walked."""
+    first, known = 0, pa.array([], pa.bool_())
+
+    def part(start: int, stop: int) -> pa.BooleanArray:
+        nonlocal first, known
+        if start < first or stop > first + len(known):
+            first, known = start, mask(start, max(stop, start + _MASK_ROWS))
+        return known.slice(start - first, stop - start)
+
+    return part
 
 
 def _scan(
@@ -270,6 +284,8 @@ def _scan(
     return _Scan(snapshot, files, columns, finder, Deletes(snapshot), not deleted)
 
 
+_MASK_ROWS = 1 << 20
+"""Rows of a mask that is made at once: 128 KiB."""
 _GROUP_ROWS = 1 << 17
 """A row group is full at this many rows."""
 _GROUP_BYTES = 1 << 26
