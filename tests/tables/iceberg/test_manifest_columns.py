@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,13 +30,17 @@ from dvcodec.tables.iceberg.manifests import (
     ListedFile,
     Manifest,
     ManifestEntry,
+    bounds_of,
     read_manifest,
+    read_statistics,
 )
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.metadata.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.rows.bounds import Range
+from dvcodec.tables.rows.columns import Column
 from samples.iceberg_table import entry_schema, moved, write_avro
 
 pytest.importorskip("pyarrow")
@@ -224,6 +229,53 @@ def test_other_names_of_fields(tmp_path: Path) -> None:
     manifest = Manifest("m", str(tmp_path / "m.avro"), 0, DATA, 9, 77, encrypted=False)
     assert isinstance(read_manifest(manifest, FIELDS, moved, Storage()), FilesInColumns)
     assert outcome(manifest) == by_entry(manifest)
+
+
+def test_files_between_bounds(tmp_path: Path) -> None:
+    """Files are ruled out as their bounds do one by one; bounds that are odd, missing or there twice rule out none."""
+    chance = random.Random(5)
+
+    def bounds(low: int, high: int) -> Entry:
+        found: Entry = {}
+        for name, value in (("lower_bounds", low), ("upper_bounds", high)):
+            size = chance.choice([4, 8])
+            stored = value.to_bytes(size, "little", signed=True) + b"x" * (chance.random() < 0.05)
+            pairs = [{"key": 3, "value": stored}] * chance.choice([0, *[1] * 9, 2])
+            found[name] = None if chance.random() < 0.05 else [{"key": 1, "value": b"\xff" * 8}, *pairs]
+        return found
+
+    entries = []
+    for number in range(400):
+        low = chance.randrange(-500, 500)
+        entries.append(data_entry(number, **bounds(low, low + chance.randrange(50))))
+        entries[-1]["status"] = 2 if number % 11 == 0 else entries[-1]["status"]
+    manifest = written(tmp_path, DATA, entries)
+    files = read_manifest(manifest, FIELDS, moved, Storage())
+    assert isinstance(files, DataFilesInColumns)
+    recorded = read_statistics(manifest.location, [3], Storage())
+    for size, kind in ((4, "int"), (8, "long")):
+        column = Column(name="c", id=3, type=pa.int32() if size == 4 else pa.int64(), kind=kind)
+        known = [bounds_of(column, recorded[file.path][3]) for file in files]
+        wanted: list[tuple[int | None, int | None]] = [(None, -100), (100, None), (-20, 20), (7, 7), (None, None)]
+        for least_wanted, most_wanted in [*wanted, (5000, 6000)]:
+            may = manifests.may_be_between(files, {3: (size, Range(least_wanted, most_wanted))}, Storage())
+            for one, file, is_kept in zip(known, files, may.tolist(), strict=True):
+                least, most = (bound if bound is None else bound.as_py() for bound in (one.lower, one.upper))
+                out = (least is not None and most_wanted is not None and least > most_wanted) or (
+                    most is not None and least_wanted is not None and most < least_wanted
+                )
+                stored = entries_of(entries, file.path)
+                if size == 8 or all(len(pair["value"]) == 4 for pair in stored if pair["key"] == 3):
+                    assert is_kept != out
+                assert is_kept or out
+    none = manifests.may_be_between(files, {3: (8, Range(5000, 6000))}, Storage())
+    assert 0 < none.sum() < len(files) / 3
+
+
+def entries_of(entries: list[Entry], path: str) -> list[Entry]:
+    """The bounds of a data file."""
+    (one,) = (entry["data_file"] for entry in entries if entry["data_file"]["file_path"] == path)
+    return [*(one["lower_bounds"] or ()), *(one["upper_bounds"] or ())]
 
 
 # ---------------------------------------------------------------------- snapshots

@@ -343,8 +343,7 @@ def _refuse_numbers_in_use(base: IcebergSnapshot, members: JsonFields) -> None:
     """Refuse a table whose next sequence number is not above all others: its deletes would apply to no data file."""
     numbers = chain(
         (one.sequence_number for one in base.metadata.snapshots.values()),
-        (file.sequence_number or 0 for file in base.data_files),
-        (vector.sequence_number or 0 for vector in base.vectors),
+        (int(numbers.max(initial=0)) for numbers in base.plan.sequence_numbers),
         (one.sequence_number for deletes in base.plan.equality.values() for one in deletes),
     )
     highest = max(numbers, default=0)

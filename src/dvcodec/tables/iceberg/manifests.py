@@ -30,7 +30,7 @@ from dvcodec.core.avro_columns import AvroColumns, AvroPairs, AvroValues, Path, 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.ragged import Index
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.io import Storage
 from dvcodec.io.target import place_keys
 from dvcodec.tables.columns import recorded
@@ -48,7 +48,7 @@ from dvcodec.tables.metadata.avro_fields import (
 )
 from dvcodec.tables.metadata.json_fields import is_nan, is_path
 from dvcodec.tables.model import DataFile, DeletionVector, OnDemand, Record
-from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
+from dvcodec.tables.rows.bounds import ColumnBounds, Range, safe_text
 from dvcodec.tables.rows.columns import Column
 
 PARTITION = "partition"
@@ -390,6 +390,7 @@ class FilesInColumns(OnDemand[F]):
     """The live files of a manifest, none of which is encrypted, whose entries are as engines write them.
 
     Attributes:
+        manifest: that lists them.
         own_paths: of the files themselves.
         sequence_numbers: int64, data sequence numbers.
         partitions: each once.
@@ -398,9 +399,15 @@ class FilesInColumns(OnDemand[F]):
     """
 
     def __init__(
-        self, make: Callable[[int], F], entries: _Entries, paths: Sequence[str | None], sizes: Index | None = None
+        self,
+        make: Callable[[int], F],
+        manifest: Manifest,
+        entries: _Entries,
+        paths: Sequence[str | None],
+        sizes: Index | None = None,
     ) -> None:
         super().__init__(len(paths), make, paths)
+        self.manifest = manifest
         self.own_paths = entries.paths
         self.sequence_numbers = entries.sequence_numbers
         self.partitions, self.partition_of = entries.partitions, entries.partition_of
@@ -415,7 +422,8 @@ class DataFilesInColumns(FilesInColumns[DataFile]):
     """
 
     def __init__(self, files: _Files, entries: _Entries) -> None:
-        super().__init__(lambda n: files.data_file(entries[n], int(entries.sizes[n])), entries, entries.paths)
+        make = lambda number: files.data_file(entries[number], int(entries.sizes[number]))  # noqa: E731
+        super().__init__(make, files.manifest, entries, entries.paths)
         self.rows = recorded(entries.rows)
 
 
@@ -454,7 +462,7 @@ class DeletesInColumns(FilesInColumns[DeletionVector]):
 
         file_sizes = recorded(entries.sizes, entries.sizes >= 0)
         own = np.where(bitmaps, recorded(sizes.values, ~sizes.is_null), file_sizes)
-        super().__init__(make, entries, data_files, own)
+        super().__init__(make, files.manifest, entries, data_files, own)
         self.bitmaps = bitmaps
         self.offsets = recorded(offsets.values, bitmaps & ~offsets.is_null)
         self.cardinalities = recorded(entries.rows)
@@ -664,7 +672,7 @@ class _Files:
     """Makes the values of the files of a manifest. Safe to use from several threads."""
 
     def __init__(self, manifest: Manifest, locate: Callable[[str], str]) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         self._locate = locate
         self._last: tuple[str | None, str] = None, ""
         self._recorded: tuple[tuple[Any, ...], ManifestEntry] | None = None
@@ -724,10 +732,10 @@ class _Files:
 
     def _record(self, one: _Listed) -> ManifestEntry:
         """Return what else an entry records: one object for equal entries in a row, as most in a manifest are."""
-        snapshot_id = self._manifest.snapshot_id if one.snapshot_id is None else one.snapshot_id
+        snapshot_id = self.manifest.snapshot_id if one.snapshot_id is None else one.snapshot_id
         values, last = (one.status, snapshot_id, one.partition, one.file_format, one.key), self._recorded
         if last is None or last[0] != values:
-            last = self._recorded = values, ManifestEntry(self._manifest.path, *values)
+            last = self._recorded = values, ManifestEntry(self.manifest.path, *values)
         return last[1]
 
 
@@ -852,6 +860,59 @@ def read_statistics(
                 number: ColumnStatistics(rows, *(values.get(number) for values in maps)) for number in ids
             }
     return found
+
+
+def may_be_between(files: DataFilesInColumns, ranges: Mapping[int, tuple[int, Range]], storage: Storage) -> Flags:
+    """Return which data files of a manifest may have values of integer columns in ranges: bool[n].
+
+    All of them may, if the manifest is not read in columns now.
+
+    Args:
+        files: its data files.
+        ranges: by field id: bytes of a value in the current schema, and the range.
+        storage: opens the manifest.
+
+    Raises:
+        DecodeError: the manifest is corrupt.
+        OSError: it cannot be read.
+    """
+    may = np.ones(len(files), np.bool_)
+    with open_avro(files.manifest.location, storage) as (file, cursor):
+        entry = select(file.schema, _BOUNDS_ENTRY, "manifest entry", cursor)
+        columns = select(entry["data_file"].type, _BOUNDS_FILE, "data_file", cursor)
+        places: dict[str, Path] = {name: (entry["data_file"].name, field.name) for name, field in columns.items()}
+        if not places.keys() >= set(_BOUNDS):
+            return may
+        status: Path = (entry["status"].name,)
+        found = read_columns(file, places["file_path"], [status], [places[name] for name in _BOUNDS])
+    if found is None:
+        return may
+    live = found.columns[status].values != DELETED
+    if np.count_nonzero(live) != len(files):
+        return may
+    rows = np.where(live, np.cumsum(live) - 1, -1)
+    for number, (size, wanted) in ranges.items():
+        lower, upper = (found.pairs[places[name]].of_key(number).of_rows(rows) for name in _BOUNDS)
+        if wanted.high is not None:
+            at, values = _integers(found, lower, size)
+            may[at[values > wanted.high]] = False
+        if wanted.low is not None:
+            at, values = _integers(found, upper, size)
+            may[at[values < wanted.low]] = False
+    return may
+
+
+def _integers(found: AvroColumns, items: AvroPairs, most: int) -> tuple[Index, Index]:
+    """Return the rows of items that are integers of at most so many bytes, each the only one of its row, and these."""
+    assert items.sizes is not None  # noqa: S101
+    content, single = np.frombuffer(found.content, np.uint8), np.bincount(items.rows)[items.rows] == 1
+    rows, numbers = [], []
+    for size in [size for size in _WHOLE if size <= most]:
+        these = np.flatnonzero(single & (items.sizes == size))
+        rows.append(items.rows[these])
+        data = content[items.values[these, None] + np.arange(size)]
+        numbers.append(data.view(f"<i{size}").reshape(-1).astype(np.int64))
+    return np.concatenate(rows), np.concatenate(numbers)
 
 
 def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from typing import ClassVar
+
+import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
@@ -14,7 +17,14 @@ from dvcodec.core.vector import Magic
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.iceberg.columns import Locate, file_columns, vector_columns
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
-from dvcodec.tables.iceberg.manifests import ColumnStatistics, ManifestEntry, bounds_of, read_statistics
+from dvcodec.tables.iceberg.manifests import (
+    ColumnStatistics,
+    DataFilesInColumns,
+    ManifestEntry,
+    bounds_of,
+    may_be_between,
+    read_statistics,
+)
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
@@ -31,12 +41,13 @@ from dvcodec.tables.model import (
     RowReader,
     StoredNames,
 )
-from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
+_INTEGER_BYTES = {"int": 4, "long": 8}
 _KEPT_STATISTICS = 1 << 20
 """Of columns in data files, each some 300 bytes."""
 
@@ -192,6 +203,27 @@ class IcebergSnapshot(Snapshot):
     @cached_property
     def _every_id(self) -> frozenset[int]:
         return frozenset().union(*map(stored_ids, self.metadata.schemas.values()))
+
+    def files_in(self, ranges: Mapping[str, Range]) -> Sequence[int] | None:
+        """Return the data files that may have rows in ranges, by manifests; see `Snapshot.files_in`."""
+        found: list[int] = []
+        partition_fields = chain.from_iterable(self.metadata.specs.values())
+        constants = {field.source_id for field in partition_fields if field.transform == "identity"}
+        wanted = {
+            field.id: (_INTEGER_BYTES[field.kind], ranges[field.name])
+            for field in self._read(list(ranges))
+            if field.kind in _INTEGER_BYTES and field.id and field.id not in constants
+        }
+        if not wanted:
+            return None
+        first = 0
+        for part in self.plan.data_parts:
+            may = np.ones(len(part), np.bool_)
+            if isinstance(part, DataFilesInColumns):
+                may = may_be_between(part, wanted, self.table.folder.storage)
+            found += (first + np.flatnonzero(may)).tolist()
+            first += len(part)
+        return found
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""
