@@ -213,6 +213,20 @@ def test_the_loops_take_what_writers_write() -> None:
         assert (expected, found) == (drawn, [0, (8, 4)])
 
 
+@ways
+def test_postings_with_any_byte_changed(way: Any) -> None:
+    """A field, a document or more entries, locations and array positions than there are; lists that overlap."""
+    run = way()
+    first = [Posting(3, 1, 7, ((1, 1, 0, 4, (1,) * 5),)), Posting(9, 1, 7, ((4, 1, 0, 4, ()),))]
+    for version, drawn in ((14, [first]), (17, [first, [Posting(2, 2, 3), Posting(9, 1, 0)]])):
+        footer = Footer(version, 10, 0, 0, None, 7)
+        raw, values = encode_postings(footer, columns(drawn), 0)
+        read = partial(lists, values=values, footer=footer, locations=True)
+        for at, byte in enumerate(raw.tobytes()):
+            for other in {0, 1, 5, 6, 11, 127, 128, 255, byte - 1 & 255, byte + 1 & 255, byte + 5 & 255, byte ^ 64}:
+                same(read, raw[:at].tobytes() + bytes((other,)) + raw[at + 1 :].tobytes(), run)
+
+
 VALID = ["arrays", "a bitset"]
 BITMAPS = {
     "arrays": bitmap(array(3, [1, 2, 65_535]), array(4, [0, 9])),
