@@ -527,16 +527,16 @@ def other_types(_: SparkSession, folder: Path) -> None:
     ],
 )
 def test_spark_s_own_rows(
-    spark: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], None], conditions: list[str]
+    sources: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], None], conditions: list[str]
 ) -> None:
     folder, vectors = tmp_path / "t", tmp_path / "vectors"
-    make(spark, folder)
+    make(sources, folder)
     for text in conditions:
-        rows = spark.read.parquet(str(folder))
+        rows = sources.read.parquet(str(folder))
         kept = rows.where(f"NOT coalesce({text}, false)").orderBy(*rows.columns).collect()
-        assert jobs.delete(spark, folder, text, vectors=vectors / text).rows == rows.count() - len(kept), text
+        assert jobs.delete(sources, folder, text, vectors=vectors / text).rows == rows.count() - len(kept), text
         if len(kept) < rows.count():
-            found = jobs.apply(rows, spark.read.format("dvcodec").load(str(vectors / text)))
+            found = jobs.apply(rows, sources.read.format("dvcodec").load(str(vectors / text)))
             assert found.orderBy(*rows.columns).collect() == kept, text
 
 
