@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb interop-clickhouse vectors bench bench-short bench-spark bench-requests races \
-	fuzz-short docs site pins release-build release-check bench-deletes clean
+	fuzz-short docs site pins release-build release-check bench-deletes bench-tables clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
 # the constraints, pip installs no folder; what dvcodec needs is then checked against them.
@@ -191,6 +191,12 @@ bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with eve
 
 bench-short: $(VENV)/.dev ## fails if slower, relative to pyroaring and pyarrow, than the committed baseline
 	$(BIN)/python bench/run.py --short --rounds 5 --against bench/results/baseline.json
+
+bench-tables: $(VENV)/.dev ## tables of 300,000 files, position deletes of streams, live rows: beside other libraries
+	$(BIN)/python bench/table_metadata.py --rounds 3
+	$(BIN)/python bench/iceberg_metadata.py --rounds 3
+	$(BIN)/python bench/position_deletes.py --rounds 1
+	$(BIN)/python bench/live_rows.py
 
 bench-spark: $(VENV)/.dev ## compare the Spark jobs with naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py

@@ -69,6 +69,9 @@ if what.startswith("deltalake"):
     table = lambda: DeltaTable(folder)
     one_row = lambda: table().delete("id = 333")["num_deleted_rows"]
     work = one_row if "one row" in what else lambda: len(table().file_uris())
+elif what == "pyiceberg":
+    from pyiceberg.table import StaticTable
+    work = lambda: len(list(StaticTable.from_metadata(folder + "/metadata/v2.metadata.json").scan().plan_files()))
 else:
     import duckdb, pyarrow as pa, pyarrow.compute as pc, pyarrow.dataset, pyarrow.json, pyarrow.parquet
     from dvcodec.tables import open_table
@@ -253,9 +256,14 @@ def main() -> None:
                 else:
                     found[name].append((whole if name in commands else in_process)(name, folder))
     for name, runs in found.items():
-        seconds = sorted(run[0] for run in runs)
-        spread = f"{seconds[0]:.2f} to {seconds[-1]:.2f}"
-        print(f"{name:37} {median(seconds):6.2f} s ({spread}), {max(run[1] for run in runs):4.0f} MB, {runs[0][2]:.60}")
+        show(name, runs)
+
+
+def show(name: str, runs: list[tuple[float, float, str]]) -> None:
+    """Print the median, the spread, the highest peak and what was found."""
+    seconds = sorted(run[0] for run in runs)
+    spread = f"{seconds[0]:.2f} to {seconds[-1]:.2f}"
+    print(f"{name:37} {median(seconds):6.2f} s ({spread}), {max(run[1] for run in runs):4.0f} MB, {runs[0][2]:.60}")
 
 
 if __name__ == "__main__":
