@@ -114,15 +114,10 @@ def check(data: bytes, anchor: tuple[str, ...] = ANCHOR, few: int = 1) -> AvroCo
     """Read a file in columns, and compare all of them with records one by one."""
     file = opened(data)
     every = dict(leaves(file.schema))
-    maps = [path for path, kind in every.items() if is_map(kind)]
-    nested = {path for path, kind in every.items() if name_of(kind) == "record" and path != anchor[:1]}
-    wanted = [
-        path
-        for path, kind in every.items()
-        if name_of(kind) in (*NUMBERS, *RAW)
-        and path != anchor[:1]
-        and not any(path[:-1][: len(n)] == n for n in nested)
-    ]
+    whole = {path for path, kind in every.items() if name_of(kind) == "record" and path != anchor[:1]}
+    alone = [path for path in every if path != anchor[:1] and not any(path[:-1][: len(one)] == one for one in whole)]
+    maps = [path for path in alone if is_map(every[path])]
+    wanted = [path for path in alone if name_of(every[path]) in (*NUMBERS, *RAW)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(avro_columns, "_FEW", few)
         found = read_columns(file, anchor, wanted, maps)
@@ -211,7 +206,8 @@ def test_columns_are_what_records_have(file: tuple[Any, list[dict[str, Any]]], d
     whole = in_blocks(schema, rows, cuts, data.draw(st.sampled_from(CODECS)))
     found = check(whole)
     everything = records(schema, *rows)
-    if everything.count(b"s3://") <= len(everything) // avro_columns._APART and has_items_of_bytes(schema):
+    is_usual = "'array'" not in repr(schema["fields"][:-1])  # items before the text put it at too many places
+    if is_usual and everything.count(b"s3://") <= len(everything) // avro_columns._APART and has_items_of_bytes(schema):
         assert found is not None
 
 
