@@ -633,12 +633,13 @@ class _NewVectors:
     def deletes(self, actions: tuple[RepairAction, ...]) -> Iterator[FileDelete]:
         """Yield what is committed for each data file of actions that can be.
 
-        No vector stays in a Puffin file with damage: pyiceberg decodes all blobs of a file of which it needs one.
+        No vector stays in a file with damage: pyiceberg decodes all blobs of a Puffin file of which it needs one, and a
+        checksum of the file system may cover several vectors.
         """
         wanted = {vector.data_file for action in actions for vector in action.replaces}
         damaged = {vector.location for action in actions for vector in action.replaces if vector in self._recovered}
-        for vector in self._base.vectors if self._base.table.kind is TableKind.ICEBERG else ():
-            if vector.location in damaged and isinstance(self._of(vector), FileDelete):
+        for vector in self._base.vectors:
+            if vector.location and vector.location in damaged and isinstance(self._of(vector), FileDelete):
                 wanted.add(vector.data_file)
         for path, found in self._found.items():
             if path in wanted and isinstance(found, FileDelete):
