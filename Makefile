@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb interop-clickhouse vectors bench bench-short bench-spark bench-requests races \
-	fuzz-short docs site pins release-build release-check bench-deletes bench-tables clean
+	fuzz-short docs site pins release-build release-check bench-deletes bench-tables jit clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
 # the constraints, pip installs no folder; what dvcodec needs is then checked against them.
@@ -44,6 +44,12 @@ $(VENV)/.dev: $(VENV)/.demo
 		'dvcodec[all,spark]' --group test --group spark --group interop
 	touch $@
 
+.venv-jit/.installed: pyproject.toml $(CONSTRAINTS) | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --no-deps --editable .
+	$(PIP) --python $(@D)/bin/python install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[arrow,cli,tables,jit]' --group test
+	touch $@
+
 demo: $(VENV)/.demo ## delete, read back, audit and report, on a Delta and an Iceberg table; then Spark
 	rm -rf demo-out spark-demo-out
 	$(BIN)/dvcodec demo
@@ -58,6 +64,7 @@ test-all: lint typecheck programs interop-nessie interop-clickhouse ## everythin
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
 	$(MAKE) --no-print-directory spark LONG=--long
 	$(MAKE) --no-print-directory spark-4.0 LONG=--long
+	$(MAKE) --no-print-directory jit
 	$(MAKE) --no-print-directory libraries release-check bench-short
 	$(MAKE) --no-print-directory fuzz-short FUZZ_SECONDS=30
 	.ci/wheel all
@@ -94,6 +101,9 @@ spark-connect:
 
 spark-lowest spark-4.0: spark-%: .venv-spark-%/.installed
 	DVCODEC_SPARK=classic .venv-spark-$*/bin/$(PYTEST) $(LONG) -m everywhere tests/spark
+
+jit: .venv-jit/.installed ## search segments with the loops that numba compiles
+	.venv-jit/bin/$(PYTEST) $(LONG) tests/zap tests/core/test_jit.py
 
 # Spark's own master and two workers, which have no dvcodec: it is shipped. Executors are killed in each job.
 cluster: $(VENV)/.dev interop-servers ## a standalone cluster: build, apply, delete, stream, with losses

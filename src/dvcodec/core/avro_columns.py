@@ -37,7 +37,7 @@ _APART = 32
 """Average distance of guesses, in bytes, at least."""
 _LEAST_WORK, _WORK_OF_BYTE, _WORK_OF_PASS = 1 << 18, 4, 256
 """Values that may be read: some, and more for each byte. A pass costs as much as so many values, however few it reads.
-What is no record may have items without number, so this bounds what reading it takes."""
+Bytes that are not a record may claim any number of items, so this bounds the work they cause."""
 _PADDING = 24
 _ONE, _HIGH, _LOW = np.uint64(1), np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _GROUPS = [
@@ -131,12 +131,12 @@ class AvroColumns:
     pairs: Mapping[Path, AvroPairs]
 
     def bytes_of(self, column: AvroValues | AvroPairs) -> list[bytes]:
-        """Return texts, or records as they are stored; empty ones where there is no value."""
+        """Return texts, or records as they are stored; empty where there is no value."""
         assert column.sizes is not None  # noqa: S101
         return _pieces(self.content, column.values, column.sizes)
 
     def texts(self, column: AvroValues) -> list[str]:
-        """Return texts; empty ones where there is no value."""
+        """Return texts; empty where there is no value."""
         return list(map(bytes.decode, self.bytes_of(column)))
 
 
@@ -189,7 +189,7 @@ class _Found:
 
     Attributes:
         starts: where they begin.
-        stops: where they end; beyond the content for what is no record.
+        stops: where they end; beyond the content if the bytes are not a record.
         columns: see `AvroColumns`.
         pairs: see `AvroColumns`.
         texts: where all texts are: records, starts, sizes.
@@ -380,7 +380,7 @@ def _leaves(schema: Any, path: Path, whole: Collection[Path]) -> Iterator[tuple[
 
 
 def _name(kind: Any) -> str:
-    """Return the name of a type that is no union.
+    """Return the name of a type other than a union.
 
     Raises:
         _UnusualError: it is one, or writers spell it in another way.
@@ -394,7 +394,7 @@ def _name(kind: Any) -> str:
 class _Walk:
     """Reads fields of many records: each method takes where they begin, and returns where they end.
 
-    What is no record ends beyond the content, and stays there.
+    Bytes that are not a record end beyond the content, and stay there.
     """
 
     def __init__(self, content: bytes, wanted: Collection[Path], maps: Collection[Path]) -> None:

@@ -60,7 +60,7 @@ class Kernel(Generic[R]):
 
     @cached_property
     def compiled(self) -> Any:
-        """The function of numba; a `RuntimeError` if there is no folder to keep it in, as it takes seconds to make."""
+        """The compiled function. It takes seconds to compile, so without a folder for the cache: a `RuntimeError`."""
         return _numba().njit(self._python, cache=True, nogil=True)
 
     @property

@@ -555,8 +555,8 @@ def commit_repair(plan: RepairPlan, table: Table, *, accept_restored_rows: bool 
     Args:
         plan: from `repair_plan`, for an audit of the current snapshot.
         table: the table for which it was made.
-        accept_restored_rows: also commit actions that make deleted rows live again. Where an older snapshot is sound,
-            the engine's own restore may be better: it loses what was committed since, but no row of before.
+        accept_restored_rows: also commit actions that make deleted rows live again. If an older snapshot is valid, the
+            engine's own restore may be better: it loses what was committed since, but nothing from before.
 
     Raises:
         UsageError: the plan is for another table; or the table must not be written to: the message says why.

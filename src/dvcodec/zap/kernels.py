@@ -15,7 +15,7 @@ from dvcodec.core.ragged import Bytes, Index, Values
 ODD = -1
 """What a kernel returns instead of a size or a place if it does not support the bytes."""
 FULL = -2
-"""There is no room for another key."""
+"""What a kernel returns when the next key does not fit."""
 _MOST = 9
 """Bytes of a varint that kernels read: one of ten bytes is odd."""
 
