@@ -74,12 +74,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestRequests:
-    """Each request takes 30 ms. At most one for each file, and three more."""
+    """Each request takes 100 ms. At most one for each file, and three more."""
 
     @pytest.fixture
     def filled(self, counted_s3: Bucket, many: Path) -> Bucket:
         counted_s3.upload(many)
-        counted_s3.watched.delay(0.03)
+        counted_s3.watched.delay(0.1)
         return counted_s3
 
     def test_prefix(self, spark: SparkSession, filled: Bucket) -> None:
@@ -88,7 +88,7 @@ class TestRequests:
         assert [tuple(row) for row in found] == [(f"{filled.url}/t/{i:04}.puffin", 3, None) for i in range(FILES)]
         assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
         assert not seen[0].repeated
-        assert seen[0].most_at_once >= 16
+        assert seen[0].most_at_once >= 4
         assert set(seen[0].objects.values()) == {1}
 
     def test_audit(self, spark: SparkSession, filled: Bucket) -> None:
@@ -98,7 +98,7 @@ class TestRequests:
             found = jobs.audit(f"{filled.url}/t", spark=spark, storage_options=filled.options).collect()
         assert [row["crc_ok"] for row in found] == [True] * FILES
         assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
-        assert seen[0].most_at_once >= 16
+        assert seen[0].most_at_once >= 4
 
 
 class TestRows:
