@@ -39,6 +39,7 @@ from dvcodec.io.frames import read_frame
 from dvcodec.ops.correct import Correction, correct
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.auditing import Audit
+from dvcodec.tables.convert import FRAMED
 from dvcodec.tables.deleting.run import Plan, attempt
 from dvcodec.tables.model import (
     POSITION_DELETES,
@@ -484,7 +485,7 @@ def _union(snapshot: Snapshot, vectors: Sequence[DeletionVector]) -> RowSet | No
 
 def _corrected(snapshot: Snapshot, vector: DeletionVector) -> Correction | None:
     """Return a vector without its damage, if `correct` finds it; inline vectors have no checksum."""
-    if vector.format not in _FRAMED or not vector.path or vector.offset is None or vector.size is None:
+    if vector.format not in FRAMED or not vector.path or vector.offset is None or vector.size is None:
         return None
     storage = snapshot.table.folder.storage
     try:
@@ -499,7 +500,6 @@ def _corrected(snapshot: Snapshot, vector: DeletionVector) -> Correction | None:
 
 MENDED = frozenset({*_Planner.plans, *_STALE}) - {"orphan-vector-file", "orphan-data-file"}
 """Checks whose findings a repair may fix."""
-_FRAMED = frozenset({"iceberg", "delta", "paimon32", "paimon64"})
 _RESTORING = frozenset({"take-from-snapshot", "restore-rows"})
 _COMMITTED = _RESTORING | {
     "correct-bits",
