@@ -519,7 +519,7 @@ def decode(
     """
     vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
-    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
+    return vector.load(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum)
 
 
 def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True, gap_keys: bool = True) -> bytes:

@@ -377,7 +377,7 @@ def decode(
     """
     vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
-    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
+    return vector.load(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum)
 
 
 def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
@@ -437,7 +437,7 @@ def load(
             check_reach(location.path, None, protocols(allow))
     with open_source(location.path if source is None else source, storage_options=storage_options) as opened:
         cursor = read_frame(opened, location.offset, location.size, limits)
-        return vector.read(cursor, MAGICS, location.cardinality, limits, verify_checksum=verify_checksum).load()
+        return vector.load(cursor, MAGICS, location.cardinality, limits, verify_checksum=verify_checksum)
 
 
 def read_deletion_vectors(

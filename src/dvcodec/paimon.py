@@ -455,7 +455,7 @@ def decode(
     """
     vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
-    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
+    return vector.load(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum)
 
 
 def encode(rows: RowSet, *, layout: str = "bitmap32", run_optimize: bool = True) -> bytes:

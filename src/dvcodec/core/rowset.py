@@ -9,7 +9,7 @@ import itertools
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import index, itemgetter, xor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -478,12 +478,14 @@ class RowSet:
         dtype = _integer_type(dtype)
         if max_rows is not None:
             max_rows = as_count(max_rows, "max_rows")
-        count = self.cardinality
+        loaded = self._load()
+        count = loaded.cardinality
         if max_rows is not None and count > max_rows:
             raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
-        if self._load() and (self.max or 0) > np.iinfo(dtype).max:
-            raise UsageError(f"position {self.max} does not fit {np.dtype(dtype).name}: ask for np.uint64")
-        return expand.positions(self._load(), count, dtype)
+        most = _largest(dtype)
+        if loaded and next(reversed(loaded)) >= most >> 32 and (loaded.high or 0) > most:
+            raise UsageError(f"position {loaded.high} does not fit {np.dtype(dtype).name}: ask for np.uint64")
+        return expand.positions(loaded, count, dtype)
 
     def to_arrow(self) -> pa.Array:
         """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``).
@@ -830,6 +832,12 @@ def _integer_type(dtype: Any) -> Any:
     if found.kind not in "iu":
         raise UsageError(f"dtype must be an integer type such as np.int64, not {dtype!r:.60}")
     return found.type
+
+
+@cache
+def _largest(dtype: type[Any]) -> int:
+    """Return the largest value of an integer type; NumPy builds the answer anew each time."""
+    return int(np.iinfo(dtype).max)
 
 
 _ROWS = "a RowSet (dvcodec.RowSet(positions) makes one)"

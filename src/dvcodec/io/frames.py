@@ -119,7 +119,7 @@ def load_ranges(
 
     def load_one(one: Range) -> None:
         cursor = read_frame(source, one[0], one[1], limits)
-        found[one] = vector.read(cursor, allowed, one[2], limits, verify_checksum=verify_checksum).load()
+        found[one] = vector.load(cursor, allowed, one[2], limits, verify_checksum=verify_checksum)
 
     many = []
     for one in dict.fromkeys(ranges):

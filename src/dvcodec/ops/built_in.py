@@ -94,7 +94,7 @@ class _VectorFile(Framed):
 
 
 def _decode_frame(buf: BytesLike, *, limits: Limits, source: str | None, base: int) -> RowSet:
-    return vector.read(Cursor(buf, source=source, base=base), limits=limits).load()
+    return vector.load(Cursor(buf, source=source, base=base), limits=limits)
 
 
 def _encode_blob(rows: RowSet) -> bytes:

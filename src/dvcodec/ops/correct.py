@@ -152,7 +152,7 @@ def correct(
     check_limits(limits)
     view = as_view(buf)
     try:
-        rows = vector.read(Cursor(view, source=source, base=base), cardinality=cardinality, limits=limits).load()
+        rows = vector.load(Cursor(view, source=source, base=base), cardinality=cardinality, limits=limits)
     except DecodeError as found:
         error = found
     else:
@@ -186,7 +186,7 @@ def _answer(
     for change in changes:
         data[change.offset] = change.after
     try:
-        rows = vector.read(Cursor(data), cardinality=cardinality, limits=limits).load()
+        rows = vector.load(Cursor(data), cardinality=cardinality, limits=limits)
     except DecodeError:
         return None
     return Correction(bytes(data), rows, changes, doubt)

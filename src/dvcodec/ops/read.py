@@ -193,7 +193,7 @@ def decode(
         with suppress(DecodeError):  # what is none of these fails as a frame
             kind = sniff(cursor.view, limits=limits).kind
     if kind is ContainerKind.BLOB:
-        return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()
+        return vector.load(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum)
     one = format_of(kind.value)
     if isinstance(one, Framed) or one.locate is not None:
         actual = f"a file of vectors ({kind.value}): see read_rows"
@@ -243,4 +243,4 @@ def decode_at(
         if size > len(window.view):
             window = read_frame(opened, offset, size, limits)
         cursor = Cursor(window.view[:size], source=window.source, base=offset)
-        return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()
+        return vector.load(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum)
