@@ -184,7 +184,7 @@ def read_written(data: memoryview) -> FrozenBitMap | None:
     table, the cardinalities of runs) it writes itself, so the same bytes are what `walk` and `load` accept. Those take
     six times as long for run containers, and for few values.
     """
-    if len(data) > _WRITTEN_AGAIN:
+    if not 0 < len(data) <= _WRITTEN_AGAIN:  # pyroaring takes no empty buffer
         return None
     try:
         bitmap = FrozenBitMap.deserialize(data)  # type: ignore[arg-type]  # takes any buffer
