@@ -86,7 +86,7 @@ class Magic(Enum):
     """32-bit portable roaring: Paimon 32-bit (1581511376, big-endian)."""
 
     @classmethod
-    def find(cls, raw: bytes) -> Magic | None:
+    def find(cls, raw: bytes | memoryview) -> Magic | None:
         """Return the magic with these bytes, or None."""
         return _MAGICS.get(bytes(raw))
 
@@ -326,7 +326,7 @@ def _load_written(
     key = 0
     if data[LENGTH_BYTES : LENGTH_BYTES + len(_SINGLE)] == _SINGLE and Magic.PORTABLE64 in allowed:
         key, bitmap = int.from_bytes(data[_BITMAP64 - 4 : _BITMAP64], "little"), data[_BITMAP64:-CRC_BYTES]
-    elif data[LENGTH_BYTES:_BITMAP32] == Magic.PAIMON32.value and Magic.PAIMON32 in allowed:
+    elif Magic.find(data[LENGTH_BYTES:_BITMAP32]) is Magic.PAIMON32 and Magic.PAIMON32 in allowed:
         bitmap = data[_BITMAP32:-CRC_BYTES]
     else:
         return None
