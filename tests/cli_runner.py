@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
@@ -54,6 +54,44 @@ VECTORS = {A: RowSet([0, 1, 2, 7]), B: RowSet([42])}
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[1] / "docs" / "json.schema.json").read_text())
+
+
+def differences(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Yield where a value differs from a schema; members that the schema does not list differ too."""
+    if "$ref" in schema:
+        yield from differences(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], path)
+    elif "anyOf" in schema:
+        found = [list(differences(value, one, path)) for one in schema["anyOf"]]
+        yield from min(found, key=len)
+    elif schema:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(_is_of[kind](value) for kind in kinds):
+            yield f"{path}: {value!r:.80} is not of type {' or '.join(kinds)}"
+        elif isinstance(value, list):
+            for number, item in enumerate(value):
+                yield from differences(item, schema["items"], f"{path}[{number}]")
+        elif isinstance(value, dict):
+            members = schema.get("properties", {})
+            yield from (f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+            for name, item in value.items():
+                if name not in members and "additionalProperties" not in schema:
+                    yield f"{path}.{name} is not in the schema"
+                inner = members.get(name, schema.get("additionalProperties", {}))
+                yield from differences(item, inner, f"{path}.{name}")
+
+
+_is_of: dict[str, Callable[[Any], bool]] = {
+    "array": lambda value: isinstance(value, list),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "string": lambda value: isinstance(value, str),
+}
+
+
 @dataclass(frozen=True)
 class Result:
     """What a command did."""
@@ -68,7 +106,12 @@ class Result:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out)
+        """What the command found; the output is as docs/json.schema.json describes it."""
+        found = json.loads(self.out)
+        assert found["dvcodec"]["schema"] == SCHEMA["properties"]["dvcodec"]["properties"]["schema"]["const"]
+        name = found["dvcodec"]["command"].replace(" ", "-")
+        assert not list(differences(found["result"], SCHEMA["$defs"][name], name))
+        return found["result"]
 
     @property
     def complaint(self) -> str:

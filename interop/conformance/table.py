@@ -39,7 +39,7 @@ def results(name: str) -> list[dict[str, object]]:
     )
     if done.returncode == 2:
         sys.exit(done.stderr)
-    found: list[dict[str, object]] = json.loads(done.stdout)
+    found: list[dict[str, object]] = json.loads(done.stdout)["result"]
     return [one for one in found if one["verdict"] != "skipped"]
 
 

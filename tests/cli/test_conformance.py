@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import sys
 from contextlib import nullcontext
@@ -72,11 +71,11 @@ def test_verdicts(tmp_path: Path) -> None:
     assert "wrong     paimon32/array.bin: ok 5 beef0000" in lines
     assert "crashed   paimon32/bitset.bin: the process ended" in lines
     done = run("conformance", "--corpus", str(CORPUS), "--format", "paimon32", "--json", command)
-    found = {one["file"]: one["verdict"] for one in json.loads(done.out)}
+    found = {one["file"]: one["verdict"] for one in done.json}
     assert found["paimon32/run.bin"] == "skipped"
     assert found["paimon32/length-zero.bad"] == "refused"
     done = run("conformance", "--corpus", str(CORPUS), "--format", "zap", "--json", decoder(tmp_path, "print(line)"))
-    assert {one["verdict"] for one in json.loads(done.out)} == {"wrong"}
+    assert {one["verdict"] for one in done.json} == {"wrong"}
 
 
 def test_a_decoder_without_answers_is_given_up(tmp_path: Path) -> None:

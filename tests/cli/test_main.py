@@ -22,10 +22,12 @@ from cases import each
 from cli_runner import (
     COMMANDS,
     PROGRAM,
+    SCHEMA,
     ZAP_COMMANDS,
     A,
     Result,
     delta_file,
+    differences,
     flipped,
     in_terminal,
     puffin_file,
@@ -69,6 +71,7 @@ def test_help_names_every_command_and_the_exit_codes() -> None:
     for command in COMMANDS:
         assert f"{command} " in result.out
     assert "0 fine, 1 findings (or differences), 2 unreadable" in result.out
+    assert not [line for line in result.out.splitlines() if "--version" in line and "<" in line], "it takes no value"
 
 
 def test_no_command_shows_the_help_and_is_wrong_usage() -> None:
@@ -97,6 +100,27 @@ def test_help_says_of_commands_what_they_say_of_themselves() -> None:
     assert {name: " ".join(text.partition("\n\n")[0].split()) for name, text in said.items()} == {
         name: line for name, (_, line) in TABLE.items()
     }
+
+
+def test_the_schema_of_json_has_every_command_that_prints_any() -> None:
+    app = build()
+    (group,) = app.registered_groups
+    assert group.typer_instance is not None
+    printing = {str(one.name) for one in app.registered_commands if "as_json" in one.callback.__annotations__}
+    printing |= {f"zap {one.callback.__name__}" for one in group.typer_instance.registered_commands if one.callback}
+    assert set(SCHEMA["properties"]["dvcodec"]["properties"]["command"]["enum"]) == printing
+    conditions = [one["if"]["properties"]["dvcodec"]["properties"]["command"]["const"] for one in SCHEMA["allOf"]]
+    assert set(conditions) == printing
+    refs = [one["then"]["properties"]["result"]["$ref"] for one in SCHEMA["allOf"]]
+    assert refs == [f"#/$defs/{name.replace(' ', '-')}" for name in conditions]
+
+
+def test_output_that_differs_from_the_schema_is_noticed() -> None:
+    good: dict[str, object] = {"vectors": [], "total": {"vectors": 0, "cardinality": 0, "size": 0}}
+    assert not list(differences(good, SCHEMA["$defs"]["stats"]))
+    wrong: list[object] = [good | {"new": 1}, {"vectors": []}, good | {"vectors": [{}]}, good | {"total": None}, [good]]
+    for bad in wrong:
+        assert list(differences(bad, SCHEMA["$defs"]["stats"]))
 
 
 def test_help_imports_no_command() -> None:

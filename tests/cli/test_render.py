@@ -238,6 +238,10 @@ def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def as_json(result: Any) -> str:
+    return json.dumps({"dvcodec": {"schema": 1, "command": ""}, "result": result}, indent=2) + "\n"
+
+
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
 def test_the_same_text_as_json(
     at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -247,7 +251,7 @@ def test_the_same_text_as_json(
 
     @given(VALUES)
     def check(value: Any) -> None:
-        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+        assert printed(value, capsys) == as_json(value)
 
     check()
 
@@ -260,7 +264,7 @@ def test_subclasses_are_printed_like_their_plain_kinds(capsys: pytest.CaptureFix
         {"a": Name("b")},
         [{"a": Pair(1, Counter("a"))}, {"b": OrderedDict(a=1)}],
     ):
-        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+        assert printed(value, capsys) == as_json(value)
 
 
 def test_collections_stop_for_encoding_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,7 +286,7 @@ def test_bytes_are_printed_as_hex(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("count", [0, 1, 3, 2500])
 def test_an_iterator_is_an_array(count: int, capsys: pytest.CaptureFixture[str]) -> None:
     values = [{"a": i, "b": [i] * (i % 2)} for i in range(count)]
-    assert printed({"all": iter(values)}, capsys) == json.dumps({"all": values}, indent=2) + "\n"
+    assert printed({"all": iter(values)}, capsys) == as_json({"all": values})
 
 
 # ------ standard output in any encoding, problems on one line of standard error, and what of the log is written there

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cases import each
-from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
+from cli_runner import VECTORS, A, B, Result, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, delta, iceberg, mumbling
 from dvcodec.puffin import open_puffin
 
@@ -242,7 +242,7 @@ def test_convert_to_standard_output(puffin: Path) -> None:
     assert result.err.endswith("\nwrote -, 91 B\n")
     as_json = run("convert", puffin, "--to", "delta", "-o", "-", "--json")
     assert as_json.raw == result.raw
-    first, second = json.loads(as_json.err)
+    first, second = Result(0, as_json.err.encode(), "").json
     assert (first["path"], first["offset"], second["offset"]) == ("-", 1, 49)
     assert "descriptor" not in first, "nobody knows where it will be"
 

@@ -74,7 +74,7 @@ def test_no_name_reaches_the_terminal_as_control_characters(
 def test_json_holds_any_name_and_no_control_character(table: str) -> None:
     for command in [["audit"], ["table"], ["log"]]:
         result = run(*command, table, "--json")
-        assert json.loads(result.out)
+        assert result.json
         assert not CONTROL.search(result.out.replace("\n", ""))
 
 

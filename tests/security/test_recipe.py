@@ -41,7 +41,7 @@ def follow(table: Path, folder: Path, kilobytes: int = 4194304, seconds: str = "
 def test_a_table_is_audited(tmp_path: Path) -> None:
     build_iceberg(tmp_path / "t", Commit(data={"a": 20}, vectors={"a": RowSet([1])}))
     assert follow(tmp_path / "t", tmp_path) == (0, "")
-    assert json.loads((tmp_path / "audit.json").read_text())["ok"]
+    assert json.loads((tmp_path / "audit.json").read_text())["result"]["ok"]
 
 
 def test_memory_and_time_end(tmp_path: Path) -> None:

@@ -72,7 +72,26 @@ _PANEL_OF = {module: panel for panel, modules in _PANELS.items() for module in m
 """Module -> the panel of its commands on the help page."""
 
 
-class _Group(TyperGroup):
+class _BareFlags:
+    """Shows nothing behind options that take no value, where newer versions of typer show ``<bool>`` or ``<int>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if getattr(parameter, "is_flag", False) or getattr(parameter, "count", False):
+                parameter.metavar = ""
+        return found
+
+
+class _Group(_BareFlags, TyperGroup):
+    """A group of commands."""
+
+
+class _Command(_BareFlags, TyperCommand):
+    """A command."""
+
+
+class _All(_Group):
     """Re-raises `Truncated`: it is an `EOFError`, which typer takes for the end of standard input.
 
     Prints the message of Ctrl-C, of which typer keeps the exit code alone.
@@ -91,7 +110,7 @@ class _Group(TyperGroup):
             raise
 
 
-class _ListsFormats(TyperCommand):
+class _ListsFormats(_Command):
     """Adds the formats of other packages to the help of ``--to``; finding them takes longer than most commands."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -113,7 +132,7 @@ def build(only: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="dvcodec",
-        cls=_Group,
+        cls=_All,
         help="Deletion vectors of Iceberg, Delta Lake, Paimon and Lance: delete rows of a table, audit and repair it; "
         "inspect, verify and convert files of vectors, and search segments.",
         epilog="Exit codes: 0 fine, 1 findings (or differences), 2 unreadable or wrong usage.",
@@ -130,10 +149,12 @@ def build(only: str | None = None) -> typer.Typer:
         command = getattr(import_module(f"dvcodec.cli.{module}"), name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             for inner in command.registered_commands:
-                inner.callback = with_storage(inner.callback) if inner.callback else None
-            app.add_typer(command, name=name, rich_help_panel=panel)
+                inner.cls = _Command
+                if inner.callback:
+                    inner.callback = with_storage(inner.callback, f"{name} {inner.callback.__name__}")
+            app.add_typer(command, cls=_Group, name=name, rich_help_panel=panel)
         else:
-            app.command(name, cls=_ListsFormats, rich_help_panel=panel)(with_storage(command))
+            app.command(name, cls=_ListsFormats, rich_help_panel=panel)(with_storage(command, name))
     return app
 
 

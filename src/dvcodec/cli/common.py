@@ -55,11 +55,17 @@ _ADDED = {
 }
 _IS_QUIET: ContextVar[bool] = ContextVar("whether the command prints nothing", default=False)
 _STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", default=None)
+_COMMAND: ContextVar[str] = ContextVar("name of the command", default="")
 
 
 def is_quiet() -> bool:
     """Return whether the running command prints nothing but errors."""
     return _IS_QUIET.get()
+
+
+def command_name() -> str:
+    """Return the name of the running command, such as ``zap terms``."""
+    return _COMMAND.get()
 
 
 def storage() -> Storage:
@@ -82,8 +88,8 @@ def _new(options: dict[str, str], limits: list[str]) -> Storage:
     return Storage(options, parse_limits(limits, CommandLimits(), "--limit"))
 
 
-def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the common options to a command."""
+def with_storage(command: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """Add the common options to a command, which is called by that name."""
     if hasattr(command, "__signature__"):  # done already
         return command
 
@@ -98,10 +104,12 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
             texts = [text for text in texts if "=" in text]
         with _silenced(arguments.pop("quiet")), _logged(arguments.pop("verbose")):
             _STORAGE.set(_new(given, texts))
+            _COMMAND.set(name)
             try:
                 return command(**arguments)
             finally:
                 _STORAGE.set(None)
+                _COMMAND.set("")
 
     added = {
         name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dvcodec.cli.common import BARS, NONE_HERE, is_quiet
+from dvcodec.cli.common import BARS, NONE_HERE, command_name, is_quiet
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, plain
 
@@ -249,12 +249,18 @@ _MOST_INNER = 1 << 17
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains.
+SCHEMA_VERSION = 1
+"""Of the output in JSON; it grows when a member is removed, renamed or gets another meaning."""
 
-    Bytes are printed as hex, iterators as arrays: their values need not be in memory together.
+
+def print_json(result: Any) -> None:
+    """Print the result of the command as JSON, in the envelope that ``docs/json.schema.json`` describes.
+
+    It is ASCII: valid in every encoding, whatever a path contains. Bytes are printed as hex, iterators as arrays: their
+    values need not be in memory together.
     """
-    _write(value, "\n", sys.stdout.write)
+    head = {"schema": SCHEMA_VERSION, "command": command_name()}
+    _write({"dvcodec": head, "result": result}, "\n", sys.stdout.write)
     sys.stdout.write("\n")
 
 
