@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import amounts
 from dvcodec.cli.targets import expand
 from faults.conftest import Order
 from faults.writers import PARTIAL, WRITERS, Writer, check_folder, params
@@ -47,13 +47,14 @@ class Bench:
         return self._order(**self._which, **how)
 
     def killed(self, *, old: bool) -> Iterator[int]:
-        """Run once for each step, killed at it; yield the number of steps that were taken."""
-        for step in itertools.count():
-            answer = self.run(old=old, kill=step)
-            if answer != {"killed": SIGKILL}:
-                assert answer["error"] is None, answer
-                assert len(answer["steps"]) == step > 4
-                return
+        """Run again and again, each time killed at another step, and yield it; a gate leaves out steps before the end."""
+        answer = self.run(old=old)
+        assert answer["error"] is None, answer
+        count = len(answer["steps"])
+        assert count > 4
+        first = max(0, count - 8)
+        for step in (*range(0, first, amounts.of(max(1, first // 4), 1)), *range(first, count)):
+            assert self.run(old=old, kill=step) == {"killed": SIGKILL}
             yield step
 
 

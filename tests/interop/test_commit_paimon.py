@@ -70,9 +70,9 @@ LAYOUTS = {
 """The last two with their manifests in the other formats that Paimon has for them."""
 
 
-CASES = [("partitioned", 32), ("buckets", 64), ("index beside data, orc", 32), ("row tracking, parquet", 32)]
+CASES = [("partitioned", 32), ("buckets", 64)]
 if amounts.long:
-    CASES += [("partitioned", 64), ("buckets", 32), ("plain", 32)]
+    CASES += [(layout, 32) for layout in LAYOUTS if layout != "partitioned"] + [("partitioned", 64)]
 
 
 @pytest.mark.parametrize(("layout", "bits"), CASES)
@@ -122,6 +122,7 @@ def test_paimon_writes_on(engines: Engines, layout: str, bits: int) -> None:
     checked(ids.ours(root, lambda _: True))
 
 
+@pytest.mark.long
 def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:
     """Its metadata lacks what later releases added, and its Spark has SQL for all that is done to a table."""
 
@@ -171,6 +172,7 @@ def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:
     assert_clean(root)
 
 
+@pytest.mark.long
 def test_the_same_rows_as_by_sql_on_a_copy(connector: Engines) -> None:
     """Statements of dvcodec and of Paimon's own DELETE, each on its table; then both are written on."""
     tables = {name: str(connector.folder / "paimon" / "db.db" / name) for name in ("mine", "twin")}

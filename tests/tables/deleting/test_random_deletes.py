@@ -1,4 +1,4 @@
-"""Random deletes, one after the other on a table of each format, and the same ones by DuckDB on a plain copy."""
+"""Random conditions, read and deleted one after the other on a table of each format, and by DuckDB on a plain copy."""
 
 from __future__ import annotations
 
@@ -103,6 +103,8 @@ def assert_same_rows(
         predicate = random_predicate(chance, sql=sql)
         asked, meant, gone = bounded(chance, plain, predicate, sql=sql)
         plain.delete(meant)
+        selected = open_table(folder).to_reader(["key"], asked).read_all()
+        assert sorted(selected["key"].to_pylist()) == sorted(gone), asked
         done = open_table(folder).delete(asked)
         found = [of_files[one.data_file.path][row] for one in done.deletes for row in one.rows - one.before]
         assert sorted(found) == sorted(gone), asked
