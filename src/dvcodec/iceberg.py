@@ -489,9 +489,11 @@ def read_deletion_vectors(
 
 
 def _uniform(reader: PuffinReader) -> tuple[list[str], list[Range]] | None:
-    """Return the data files of a file with a uniform footer and the ranges of their vectors; None for other files."""
+    """Return the data files of a file whose vectors are described alike, and their ranges; None for other files."""
     blobs = reader.footer.blobs
-    if not isinstance(blobs, UniformBlobs) or blobs.first.type != BLOB_TYPE:
+    if not isinstance(blobs, UniformBlobs) or blobs.sample.type != BLOB_TYPE:
+        return None
+    if any(blob.type == BLOB_TYPE for blob in blobs.others.values()):
         return None
     paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
     offsets, lengths, end = blobs.offsets, blobs.lengths, reader.footer.offset

@@ -9,7 +9,8 @@ The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag by
 `offset` and `length`; the reader fetches the footer and the requested blobs, never the whole file. Unknown blob types
 are kept and copied unchanged.
 
-A long payload whose blobs differ only in offset, length and property values is read as columns (`read_uniform`).
+A long payload whose blobs, but for a few, differ only in offset, length and property values is read as columns
+(`read_uniform`).
 """
 
 from __future__ import annotations
@@ -132,28 +133,38 @@ _MAX_DIGITS = 18
 
 
 class UniformBlobs(Sequence["BlobMetadata"]):
-    """Blobs that differ only in offset, length and property values, as columns; equal to a tuple of the same blobs.
+    """Blobs that differ only in offset, length and property values, as columns, and few others among them.
+
+    As a sequence it has all of them, in the order of the footer, and is equal to a tuple of the same blobs.
 
     Attributes:
-        first: the first blob.
-        offsets: int64[n], first byte of each in the file.
-        lengths: int64[n], bytes of each in the file.
+        sample: one of the blobs that are alike.
+        offsets: int64[n], first byte of each that is alike in the file.
+        lengths: int64[n], bytes of each that is alike in the file.
+        others: index in the sequence -> blob that is not alike; ascending.
     """
 
-    __slots__ = ("_all", "_spans", "_text", "first", "lengths", "offsets")
+    __slots__ = ("_all", "_spans", "_text", "lengths", "offsets", "others", "sample")
 
     def __init__(
-        self, text: bytes, first: BlobMetadata, offsets: Index, lengths: Index, spans: dict[str, tuple[Index, Index]]
+        self,
+        text: bytes,
+        sample: BlobMetadata,
+        offsets: Index,
+        lengths: Index,
+        spans: dict[str, tuple[Index, Index]],
+        others: Mapping[int, BlobMetadata],
     ) -> None:
-        self.first = first
+        self.sample = sample
         self.offsets = offsets
         self.lengths = lengths
+        self.others = others
         self._text = text
         self._spans = spans
         self._all: tuple[BlobMetadata, ...] | None = None
 
     def texts(self, name: str) -> list[str] | None:
-        """Return a property of all blobs; None if they lack it."""
+        """Return a property of all blobs that are alike; None if they lack it."""
         if name not in self._spans:
             return None
         starts, stops = (at.tolist() for at in self._spans[name])
@@ -163,21 +174,26 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         return [text[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def numbers(self, name: str) -> Index | None:
-        """Return a property of all blobs, int64[n]; None if they lack it, or a value is not a plain number."""
+        """Return a property of all that are alike, int64[n]; None if they lack it, or a value is no plain number."""
         return _numbers(np.frombuffer(self._text, np.uint8), *self._spans[name]) if name in self._spans else None
 
     def _blobs(self) -> tuple[BlobMetadata, ...]:
         """Return the blobs as a tuple, built once."""
         if self._all is None:
             values = [self.texts(name) or () for name in self._spans]
-            self._all = tuple(
-                replace(self.first, offset=offset, length=length, properties=dict(zip(self._spans, texts, strict=True)))
+            blobs = [
+                replace(
+                    self.sample, offset=offset, length=length, properties=dict(zip(self._spans, texts, strict=True))
+                )
                 for offset, length, *texts in zip(self.offsets.tolist(), self.lengths.tolist(), *values, strict=True)
-            )
+            ]
+            for i, blob in self.others.items():
+                blobs.insert(i, blob)
+            self._all = tuple(blobs)
         return self._all
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.offsets) + len(self.others)
 
     def __getitem__(self, i: Any) -> Any:
         return self._blobs()[i]
@@ -195,25 +211,34 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         return repr(self._blobs())
 
 
-def read_uniform(text: bytes, start: int, first: BlobMetadata) -> tuple[UniformBlobs, int] | None:
-    """Read blobs whose entries have the same form as the first one.
+def read_uniform(
+    text: bytes, head: bytes, sample: BlobMetadata, parse: Callable[[bytes], BlobMetadata]
+) -> tuple[UniformBlobs, bytes] | None:
+    """Read blobs whose entries have the same form as that of one of them, and few others among them.
 
     Args:
-        text: a footer's payload.
-        start: offset of the first blob's object in `text`.
-        first: the first blob. It is written as `encode_footer` writes it, and has at least one property.
+        text: a footer's payload, which begins with a list of blobs.
+        head: the entry of `sample` up to its offset.
+        sample: one of the blobs. It is written as `encode_footer` writes it, and has at least one property.
+        parse: reads the entry of another blob.
 
     Returns:
-        The blobs, and the offset of the bracket after the last one; None if the entries are not uniform.
+        The blobs, and the text from the bracket after the last one; None if the entries are not uniform.
     """
-    data = np.frombuffer(text, np.uint8)
-    if b"\\" in text or int(data.min()) < ord(" "):  # then every quotation mark begins or ends a string
+    if b"\\" in text:  # without, every quotation mark begins or ends a string
         return None
-    names = list(first.properties)
+    cut = _cut_others(text, head)
+    if cut is None:
+        return None
+    text, others = cut
+    start = len(_BLOBS)
+    data = np.frombuffer(text, np.uint8)
+    if int(data.min()) < ord(" ") or not text.startswith(head, start):
+        return None
+    names = list(sample.properties)
     if len(names) > _MAX_NAMES:
         return None
     marks = 16 + 4 * len(names)
-    head = text[start : text.index(b'"offset":', start) + len(b'"offset":')]
     count = text.count(head, start, len(text))
     quotes = np.concatenate(
         [i + np.flatnonzero(data[i : i + _PIECE] == _QUOTE) for i in range(start, len(data), _PIECE)]
@@ -233,9 +258,52 @@ def read_uniform(text: bytes, start: int, first: BlobMetadata) -> tuple[UniformB
     if not _matches(data, b",{", ends[:-1]) or not _matches(data, b"]", ends[-1:]):
         return None
     offsets, lengths = _numbers(data, mark[11] + 2, mark[12] - 1), _numbers(data, mark[13] + 2, mark[14] - 1)
-    if offsets is None or lengths is None:
+    if offsets is None or lengths is None or (others and others[-1][0] > ends[-1]):
         return None
-    return UniformBlobs(text, first, offsets, lengths, spans), int(ends[-1])
+    before = np.searchsorted(mark[0] - 1, [at for at, _ in others]).tolist()
+    placed = {n + i: parse(entry) for i, (n, (_, entry)) in enumerate(zip(before, others, strict=True))}
+    return UniformBlobs(text, sample, offsets, lengths, spans, placed), text[int(ends[-1]) :]
+
+
+def _cut_others(text: bytes, head: bytes) -> tuple[bytes, list[tuple[int, bytes]]] | None:
+    """Take the entries out of a list of blobs that do not begin with `head`: an NDV sketch among vectors.
+
+    Args:
+        text: a footer's payload, without backslashes.
+        head: what most entries begin with.
+
+    Returns:
+        The payload without them; and the offset in it where each was, with its text. None if they are not few.
+    """
+    if text.count(_ENTRY) == text.count(head):
+        return text, []
+    start = done = size = len(_BLOBS)
+    kept = [text[:start]]
+    others: list[tuple[int, bytes]] = []
+    for found in re.finditer(re.escape(_ENTRY) + b"(?!" + re.escape(head[len(_ENTRY) :]) + b")", text):
+        start = found.start()
+        if start < done:  # inside of the one before
+            continue
+        stop = _end_of_object(text, start)
+        leads = start == done and size == len(_BLOBS)
+        comma = stop if leads else start - 1
+        if not stop or text[comma : comma + 1] != b"," or len(others) == _FEW_OTHERS:
+            return None
+        kept.append(text[done : start if leads else comma])
+        size += len(kept[-1])
+        others.append((size, text[start:stop]))
+        done = stop + leads
+    return b"".join([*kept, text[done:]]), others
+
+
+def _end_of_object(text: bytes, start: int) -> int:
+    """Return where a JSON object ends that has few others within it and no braces in strings; 0 if it is another."""
+    stop = start
+    for _ in range(_FEW_OTHERS):
+        stop = text.find(b"}", stop) + 1
+        if not stop or text.count(b"{", start, stop) == text.count(b"}", start, stop):
+            return stop
+    return 0
 
 
 def _matches(data: Bytes, words: bytes, offsets: Index) -> bool:
@@ -265,6 +333,11 @@ _USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length"
 _usual_members = itemgetter(*_USUAL)
 _BLOBS = b'{"blobs":['
 """Start of a minified footer with blobs."""
+_ENTRY = b'{"type":"'
+"""Start of a minified blob."""
+_OFFSET = b'"offset":'
+_FEW_OTHERS = 64
+"""Blobs of another form that `read_uniform` takes out of the list, and braces in one of them."""
 _PIECE = 1 << 16
 _LONG = 1 << 14
 """`read_uniform` is tried for footers of at least this many bytes."""
@@ -390,21 +463,25 @@ class _Parser:
 
         None for other footers and corrupt ones, which are then parsed as a whole.
         """
-        start, stop = len(_BLOBS), text.find(b"}}", len(_BLOBS)) + 2
-        if len(text) < _LONG or not text.startswith(_BLOBS):
+        start = text.rfind(_ENTRY, 0, len(text) // 2)  # at both ends there may be others
+        if len(text) < _LONG or not text.startswith(_BLOBS) or start < 0:
             return None
+        entry = text[start : text.find(b"}}", start) + 2]
         try:
-            first = self._blob(self._json(text[start:stop]), 0)
-            if not first.properties or _java_json(_blob_json(first)).encode() != text[start:stop]:
+            sample = self._parsed(entry)
+            if not sample.properties or _java_json(_blob_json(sample)).encode() != entry:
                 return None
-            found = read_uniform(text, start, first)
+            found = read_uniform(text, entry[: entry.index(_OFFSET) + len(_OFFSET)], sample, self._parsed)
             if found is None:
                 return None
             if not text.isascii():
                 text.decode()
-            return self._json(_BLOBS + text[found[1] :]), found[0]
+            return self._json(_BLOBS + found[1]), found[0]
         except (DecodeError, UnicodeError):
             return None
+
+    def _parsed(self, entry: bytes) -> BlobMetadata:
+        return self._blob(self._json(entry), 0)
 
     def _blob(self, item: Any, i: int) -> BlobMetadata:
         return _usual_blob(item) or self._any_blob(item, f"blobs[{i}]")
