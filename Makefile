@@ -50,9 +50,11 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(PIP) --python $(@D)/bin/python install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[arrow,cli,tables,jit]' --group test
 	touch $@
 
-demo: $(VENV)/.demo ## delete, read back, audit and report, on a Delta and an Iceberg table; then Spark
+demo: $(VENV)/.demo ## delete, read back, audit, repair and report, on a Delta and an Iceberg table; then Spark
 	rm -rf demo-out spark-demo-out
 	$(BIN)/dvcodec demo
+	@# A desktop shows the report.
+	test -z "$$DISPLAY$$WAYLAND_DISPLAY" || $(BIN)/python -m webbrowser -t "file://$(CURDIR)/demo-out/report.html"
 	$(BIN)/dvcodec spark-demo
 
 test: $(VENV)/.dev ## what every change has to pass, quickly

@@ -50,7 +50,7 @@ _MODULES = {
         "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },
     "demo": {
-        "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report.",
+        "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, repair a bit, report.",
     },
     "spark_demo": {
         "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors.",

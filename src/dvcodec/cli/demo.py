@@ -1,12 +1,15 @@
-"""`dvcodec demo`: delete rows of a Delta and an Iceberg table, let their own libraries read them back, find damage."""
+"""`dvcodec demo`: delete rows of a Delta and an Iceberg table, their own libraries read them back, repair damage."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from dvcodec.io.target import local_path
 from dvcodec.report import write
 from dvcodec.tables import enable, open_table
 from dvcodec.tables.auditing import audit
+from dvcodec.tables.repair import commit_repair, repair_plan
 from dvcodec.tables.snapshots.scanning import scan
 
 FILES, ROWS = 3, 400_000
@@ -31,7 +35,7 @@ Folder = Annotated[str, typer.Option("--folder", help="Where to put the files.")
 
 
 def demo(folder: Folder = "demo-out") -> None:
-    """Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report."""
+    """Demonstrate on a Delta and an Iceberg table: delete rows, read them back, repair a bit, report."""
     run(local_folder(folder))
 
 
@@ -116,11 +120,9 @@ def run(folder: Path) -> None:
         keys = pa.table({"order": np.random.default_rng(9).choice(FILES * ROWS, 1000, replace=False)})
         table.delete(keys=keys, on=["order"])
     _show(table)
+    live = pa.concat_tables(parts).filter(~(where | late)).join(keys, "order", join_type="left anti")
     with step("deltalake reads the table: the live rows, and no other"):
-        query = deltalake.QueryBuilder().register("orders", deltalake.DeltaTable(place))
-        found = pa.table(query.execute('SELECT "order" FROM orders').read_all())
-        live = pa.concat_tables(parts).filter(~(where | late)).join(keys, "order", join_type="left anti")
-        expect(_same_orders(found, live), "deltalake's rows are those not deleted")
+        expect(_same_orders(_by_deltalake(place), live), "deltalake's rows are those not deleted")
 
     with step("pyiceberg wrote the same orders; dvcodec deleted a country, through the catalog"):
         rest = pa.concat_tables(parts).filter(pc.field("country") != "ES")
@@ -129,20 +131,42 @@ def run(folder: Path) -> None:
     expect(audit(table).ok, "the audit of the table has no findings")
     vector = next(one for one in table.snapshot().vectors if one.offset is not None)
     file = Path(vector.location)
-    data = file.read_bytes()
-    at = (vector.offset or 0) + (vector.size or 0) // 2
     with step(f"flipped one bit of {file.name}: dvcodec audit {place}"):
-        _replace(file, data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-        findings = audit(table).findings
-        _replace(file, data)
-        expect([one.check for one in findings] == ["crc"], "the audit finds the checksum that does not match")
-    for finding in findings:
+        data = bytearray(file.read_bytes())
+        data[(vector.offset or 0) + (vector.size or 0) // 2] ^= 0x10
+        with open_sink(file) as sink:
+            sink.write(data)
+        damaged = audit(table)
+        expect([one.check for one in damaged.findings] == ["crc"], "the audit finds the checksum that does not match")
+    for finding in damaged.findings:
         say("    ", ("ERROR", "bold red"), " ", (finding.check, "bold"), f" {finding.message}")
-    with step("put the bit back, and wrote a report of the table"):
+    with step(f"dvcodec repair {place} --commit"):
+        repaired = commit_repair(repair_plan(damaged, table), table)
+        table = open_table(place)
+        expect(repaired.committed and audit(table).ok, "the repaired table has no errors")
+        expect(_same_orders(_by_deltalake(place), live), "deltalake's rows are those not deleted, after the repair")
+    for action in repaired.actions:
+        say("    ", ("done", "bold green"), f" {action.action}: committed{action.message.removeprefix('commit')}")
+    with step("wrote a report of the table"):
         write(folder / "report.html", audit(table))
     print()
-    say(f"A picture of the table: {folder / 'report.html'}")
-    say(f"Next: dvcodec log {place}")
+    say(f"A picture of the table: {(folder / 'report.html').resolve().as_uri()}")
+    say(f"Next: {program()} table {quote(place)}")
+
+
+def program() -> str:
+    """Return what the shell takes for this program: its name, or if it is not found by that, its path."""
+    called = Path(sys.argv[0])
+    if called.stem != "dvcodec":
+        return f"{quote(sys.executable)} -m dvcodec"
+    return "dvcodec" if called.name == sys.argv[0] or shutil.which("dvcodec") == sys.argv[0] else quote(sys.argv[0])
+
+
+def _by_deltalake(place: str) -> Any:
+    """Return the orders that deltalake reads."""
+    deltalake = require_extra("deltalake", "demo")
+    query = deltalake.QueryBuilder().register("orders", deltalake.DeltaTable(place))
+    return pa.table(query.execute('SELECT "order" FROM orders').read_all())
 
 
 def _orders(i: int) -> Any:
@@ -178,11 +202,6 @@ def _iceberg(folder: Path, parts: list[Any]) -> Any:
         found = catalog.load_table("shop.orders").scan(selected_fields=("order",)).to_arrow()
         catalog.close()
     return found
-
-
-def _replace(file: Path, data: bytes) -> None:
-    with open_sink(file) as sink:
-        sink.write(data)
 
 
 def _same_orders(some: Any, others: Any) -> bool:

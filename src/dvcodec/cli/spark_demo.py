@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dvcodec.cli.demo import Folder, expect, local_folder, new_folder, show_vectors, step
+from dvcodec.cli.demo import Folder, expect, local_folder, new_folder, program, show_vectors, step
 from dvcodec.cli.render import say
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import require_extra
@@ -133,7 +133,7 @@ def run(folder: Path, rows: int = ROWS) -> None:
             expect(kept == _summary(orders.where(~wanted)), "the live rows are those not deleted")
     print()
     say(f"{number(kept[0])} of {number(rows)} rows live.")
-    say(f"Next: dvcodec inspect {lake}")
+    say(f"Next: {program()} inspect {shlex.quote(lake)}")
 
 
 @contextmanager
