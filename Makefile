@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb interop-clickhouse vectors bench bench-short bench-spark bench-requests races \
-	fuzz-short docs site pins release-build release-check bench-deletes bench-tables jit clean
+	fuzz-short docs man site pins release-build release-check bench-deletes bench-tables jit clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
 # the constraints, pip installs no folder; what dvcodec needs is then checked against them.
@@ -237,6 +237,9 @@ docs: $(VENV)/.dev ## regenerate the page of commands and the pictures
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/pictures/frame.py
 	$(BIN)/python docs/pictures/make.py
+
+man: $(VENV)/.demo ## a man page for each command, in build/man/
+	$(BIN)/python docs/make_man.py build/man
 
 site: $(VENV)/.dev ## the documentation as a site, in build/site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -104,17 +104,25 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
 
 def section(name: str, command: Callable[..., Any]) -> str:
     """The section of one command."""
-    found = [parameter for parameter in parameters(command) if not getattr(parameter.info, "hidden", False)]
-    found = [parameter for parameter in found if (parameter.name, parameter.info.metavar) not in COMMON]
-    found.sort(key=lambda parameter: not parameter.is_argument)
-    usage = [argument(parameter) for parameter in found if parameter.is_argument]
-    usage += [
-        f"{parameter.shown.replace('`', '')}" for parameter in found if parameter.required and not parameter.is_argument
-    ]
-    usage += ["[OPTIONS]"] if any(not parameter.required for parameter in found) else []
-    text = f"{'###' if ' ' in name else '##'} {name}\n\n```text\n{' '.join(['dvcodec', name, *usage])}\n```\n\n"
+    found = own_parameters(command)
+    text = f"{'###' if ' ' in name else '##'} {name}\n\n```text\n{' '.join(['dvcodec', name, *usage(found)])}\n```\n\n"
     text += f"{cleaned(inspect.getdoc(command) or '')}\n"
     return f"{text}\n{table(found)}" if found else text
+
+
+def own_parameters(command: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of a command that not every command has: arguments, then options."""
+    found = [parameter for parameter in parameters(command) if not getattr(parameter.info, "hidden", False)]
+    found = [parameter for parameter in found if (parameter.name, parameter.info.metavar) not in COMMON]
+    return sorted(found, key=lambda parameter: not parameter.is_argument)
+
+
+def usage(found: list[Parameter]) -> list[str]:
+    """The words after the name of a command."""
+    required = [parameter for parameter in found if parameter.required and not parameter.is_argument]
+    words = [argument(parameter) for parameter in found if parameter.is_argument]
+    words += [parameter.shown.replace("`", "") for parameter in required]
+    return words + (["[OPTIONS]"] if any(not parameter.required for parameter in found) else [])
 
 
 def table(found: Iterable[Parameter]) -> str:

@@ -16,7 +16,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from cli_runner import run
+from cli_runner import COMMANDS, ZAP_COMMANDS, run
 from dvcodec import RowSet, iceberg
 from samples import delta_log
 from samples.paimon_table import PaimonFile, build_paimon
@@ -156,11 +156,20 @@ def test_no_example_escapes_the_tests() -> None:
         assert languages <= {"python", "console", "sh", "text"}, page.name
 
 
-def test_the_page_of_commands_is_that_of_the_command_line() -> None:
+def test_the_page_of_commands_and_the_man_pages_are_those_of_the_command_line(tmp_path: Path) -> None:
     # In a process of its own: here other tests may have brought some commands before others.
-    command = [sys.executable, "-c", "import sys, make_cli; sys.stdout.buffer.write(make_cli.page().encode())"]
-    page = subprocess.run(command, cwd=DOCS, stdout=subprocess.PIPE, check=True).stdout
+    code = "import sys, pathlib, make_cli, make_man; make_man.write(pathlib.Path(sys.argv[1])); "
+    code += "sys.stdout.buffer.write(make_cli.page().encode())"
+    page = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=DOCS, stdout=subprocess.PIPE, check=True).stdout
     assert (DOCS / "commands.md").read_bytes() == page, "run `make docs`"
+    names = {*COMMANDS, *(f"zap-{name}" for name in ZAP_COMMANDS)} - {"zap"}
+    assert {file.name for file in tmp_path.iterdir()} == {"dvcodec.1", *(f"dvcodec-{name}.1" for name in names)}
+    audit = (tmp_path / "dvcodec-audit.1").read_text()
+    assert "\n.SH NAME\ndvcodec\\-audit \\- check all vectors of a table's snapshot, and" in audit
+    assert "\n.TP\n\\fB\\-\\-threads\\fR \\fIINTEGER\\fR\nFiles to read at once; by default 8" in audit
+    if shutil.which("groff"):
+        command = ["groff", "-man", "-ww", "-z", *sorted(tmp_path.iterdir())]
+        assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 @pytest.fixture(scope="module")
