@@ -60,7 +60,7 @@ demo: $(VENV)/.demo ## delete, read back, audit, repair and report, on a Delta a
 test: $(VENV)/.dev ## what every change has to pass, quickly
 	@# The programs are built beside ruff and mypy: downloads wait more than they work. So do tests with Spark.
 	$(MAKE) --no-print-directory -j3 --output-sync=target lint typecheck programs
-	$(BIN)/$(PYTEST) -n 3 --dist loadgroup
+	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --durations=40
 
 test-all: lint typecheck programs interop-nessie interop-clickhouse ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
