@@ -13,8 +13,8 @@ import pytest
 
 from cases import each
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.iceberg.manifests import ColumnStatistics, _pairs, bounds_of
 from dvcodec.tables.iceberg.schema import SchemaColumns
+from dvcodec.tables.iceberg.statistics import ColumnStatistics, _pairs, bounds_of
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column

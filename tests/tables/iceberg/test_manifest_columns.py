@@ -18,24 +18,21 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg import manifests
+from dvcodec.tables.iceberg import entries as reading
 from dvcodec.tables.iceberg.columns import file_columns, vector_columns
-from dvcodec.tables.iceberg.manifests import (
-    DATA,
-    DELETES,
-    FILE_PATH_ID,
-    DataFilesInColumns,
-    DeletesInColumns,
-    FilesInColumns,
-    ListedFile,
-    Manifest,
+from dvcodec.tables.iceberg.entries import (
+    DataFiles,
+    Deletes,
+    EqualityDeletes,
     ManifestEntry,
-    bounds_of,
+    ManifestFiles,
     read_manifest,
-    read_statistics,
 )
+from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES, FILE_PATH_ID
+from dvcodec.tables.iceberg.manifests import Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
+from dvcodec.tables.iceberg.statistics import bounds_of, may_be_between, read_statistics
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.metadata.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector
@@ -101,7 +98,7 @@ def written(folder: Path, content: int, entries: list[Entry], number: int = 9) -
     return Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)
 
 
-def everything_of(one: ListedFile) -> list[Any]:
+def everything_of(one: DataFile | DeletionVector | EqualityDeletes) -> list[Any]:
     """All values of a file, those that are not compared among them."""
     return [getattr(one, name) for name in one.__slots__]
 
@@ -115,31 +112,40 @@ def locate(path: str) -> str:
 def outcome(manifest: Manifest) -> list[list[Any]] | str:
     """The files of a manifest, or how it is refused."""
     try:
-        return [everything_of(one) for one in read_manifest(manifest, FIELDS, locate, Storage())]
+        found = read_manifest(manifest, FIELDS, locate, Storage())
+        return [everything_of(one) for one in (*found, *found.equality)]
     except DecodeError as error:
         return f"{type(error).__name__} {error}"
 
 
+def in_columns(manifest: Manifest) -> ManifestFiles:
+    """The files of a manifest whose entries are not read one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(reading._EntryReader, "one_by_one")
+        return read_manifest(manifest, FIELDS, moved, Storage())
+
+
 def by_entry(manifest: Manifest) -> list[list[Any]] | str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifests, "read_columns", lambda *_: None)
+        patch.setattr(reading, "read_columns", lambda *_: None)
         return outcome(manifest)
 
 
-def check_columns(found: FilesInColumns[Any]) -> None:
-    assert list(found.own_paths) == [one.path for one in found]
-    assert found.sequence_numbers.tolist() == [one.sequence_number for one in found]
-    assert [found.partitions[code] for code in found.partition_of.tolist()] == [one.partition_key for one in found]
+def check_columns(found: ManifestFiles) -> None:
+    entries = found.entries
+    assert list(entries.paths) == [one.path for one in found]
+    assert entries.sequence_numbers.tolist() == [one.sequence_number for one in found]
+    assert [entries.partitions[code] for code in entries.partition_of.tolist()] == [one.partition_key for one in found]
 
 
 def test_data_files_in_columns(tmp_path: Path) -> None:
     entries = [data_entry(number) for number in range(300)]
     entries[7]["status"] = entries[8]["status"] = 2
     manifest = written(tmp_path, DATA, entries)
-    found = read_manifest(manifest, FIELDS, moved, Storage())
-    assert isinstance(found, DataFilesInColumns)
+    found = in_columns(manifest)
+    assert isinstance(found, DataFiles)
     assert len(found) == 298
-    assert found.paths == found.own_paths == [one.path for one in found]
+    assert found.paths == found.entries.paths == [one.path for one in found]
     check_columns(found)
     assert found.rows.tolist() == FileColumns(found).rows.tolist()
     assert found.sizes.tolist() == FileColumns(found).sizes.tolist()
@@ -150,8 +156,8 @@ def test_deletes_in_columns(tmp_path: Path) -> None:
     entries = [delete_entry(number) for number in range(300)]
     entries[3]["status"] = 2
     manifest = written(tmp_path, DELETES, entries)
-    found = read_manifest(manifest, FIELDS, moved, Storage())
-    assert isinstance(found, DeletesInColumns)
+    found = in_columns(manifest)
+    assert isinstance(found, Deletes)
     assert outcome(manifest) == by_entry(manifest)
     named = [getattr(one, "data_file", "") for one in found]
     assert list(found.paths) == named
@@ -227,7 +233,7 @@ def test_other_names_of_fields(tmp_path: Path) -> None:
         one["data_file"] |= {f"{name}_": one["data_file"].pop(name) for name in ("file_path", "record_count")}
     write_avro(tmp_path / "m.avro", schema, entries, "deflate")
     manifest = Manifest("m", str(tmp_path / "m.avro"), 0, DATA, 9, 77, encrypted=False)
-    assert isinstance(read_manifest(manifest, FIELDS, moved, Storage()), FilesInColumns)
+    assert len(in_columns(manifest)) == 200
     assert outcome(manifest) == by_entry(manifest)
 
 
@@ -251,14 +257,14 @@ def test_files_between_bounds(tmp_path: Path) -> None:
         entries[-1]["status"] = 2 if number % 11 == 0 else entries[-1]["status"]
     manifest = written(tmp_path, DATA, entries)
     files = read_manifest(manifest, FIELDS, moved, Storage())
-    assert isinstance(files, DataFilesInColumns)
+    assert isinstance(files, DataFiles)
     recorded = read_statistics(manifest.location, [3], Storage())
     for size, kind in ((4, "int"), (8, "long")):
         column = Column(name="c", id=3, type=pa.int32() if size == 4 else pa.int64(), kind=kind)
         known = [bounds_of(column, recorded[file.path][3]) for file in files]
         wanted: list[tuple[int | None, int | None]] = [(None, -100), (100, None), (-20, 20), (7, 7), (None, None)]
         for least_wanted, most_wanted in [*wanted, (5000, 6000)]:
-            may = manifests.may_be_between(files, {3: (size, Range(least_wanted, most_wanted))}, Storage())
+            may = may_be_between(files, {3: (size, Range(least_wanted, most_wanted))}, Storage())
             for one, file, is_kept in zip(known, files, may.tolist(), strict=True):
                 least, most = (bound if bound is None else bound.as_py() for bound in (one.lower, one.upper))
                 out = (least is not None and most_wanted is not None and least > most_wanted) or (
@@ -268,7 +274,7 @@ def test_files_between_bounds(tmp_path: Path) -> None:
                 if size == 8 or all(len(pair["value"]) == 4 for pair in stored if pair["key"] == 3):
                     assert is_kept != out
                 assert is_kept or out
-    none = manifests.may_be_between(files, {3: (8, Range(5000, 6000))}, Storage())
+    none = may_be_between(files, {3: (8, Range(5000, 6000))}, Storage())
     assert 0 < none.sum() < len(files) / 3
 
 
@@ -318,14 +324,8 @@ def test_plans_of_manifests_in_columns(tmp_path: Path) -> None:
     found = manifests_of(tmp_path)
     plan = plan_of(found)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifests, "read_columns", lambda *_: None)
+        patch.setattr(reading, "read_columns", lambda *_: None)
         single = plan_of(found)
-    assert {type(part) for part in (*plan.data_parts, *plan.vector_parts)} == {
-        DataFilesInColumns,
-        DeletesInColumns,
-        list,
-    }
-    assert {type(part) for part in (*single.data_parts, *single.vector_parts)} == {list}
     for name in ("data_files", "vectors"):
         own, other = getattr(plan, name), getattr(single, name)
         assert list(map(everything_of, own)) == list(map(everything_of, other))

@@ -19,20 +19,22 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, RowSet
+from dvcodec.core.avro_columns import AvroValues
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector, Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
-from dvcodec.tables.iceberg.manifests import (
-    DATA,
-    DELETES,
+from dvcodec.tables.iceberg.entries import (
+    DataFiles,
+    Deletes,
+    Entries,
     EqualityDeletes,
-    ListedFile,
-    Manifest,
     ManifestEntry,
-    read_list,
+    ManifestFiles,
     read_manifest,
 )
+from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
+from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.plan import ScanPlan, Spellings
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
@@ -54,7 +56,7 @@ FILE = {
 
 def read(
     folder: Path, *entries: dict[str, Any], version: int = 3, content: int = DATA, number: int = 9
-) -> Sequence[ListedFile]:
+) -> Sequence[DataFile | DeletionVector]:
     path = folder / "m.avro"
     write_avro(path, entry_schema(version, (), {}), entries, "deflate")
     manifest = Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)
@@ -209,27 +211,33 @@ def part(value: str | None = None, spec: int = 1) -> Partition:
     return Partition(spec, () if spec == 0 else (value,), {})
 
 
-def data(path: str, number: int, partition: Partition) -> DataFile:
-    record = ManifestEntry("m", 1, 1, partition, "parquet")
-    return DataFile(path, path, 9, partition_key=partition, sequence_number=number, record=record)
+def listed_files(paths: list[str], numbers: list[int], partitions: list[Partition], kind: str) -> Entries:
+    manifest = Manifest("m", "m", 0, DATA, 1, 1, encrypted=False)
+    same = np.ones(len(paths), np.int64)
+    ids, places = AvroValues(same), np.arange(len(paths))
+    return Entries(
+        manifest, str, paths, same, ids, np.array(numbers), 9 * same, same, [kind] * len(paths), partitions, places
+    )
 
 
-def deletes(path: str, number: int, partition: Partition, data_file: str | None = None) -> DeletionVector:
-    kind = "position-deletes"
-    return DeletionVector(kind, data_file, path, path, partition_key=partition, sequence_number=number)
+def data(path: str, number: int, partition: Partition) -> DataFiles:
+    return DataFiles(listed_files([path], [number], [partition], "parquet"))
 
 
-def vector(path: str, number: int, data_file: str | None) -> DeletionVector:
-    return replace(deletes(path, number, part("a"), data_file), format="iceberg")
+def vector(path: str, number: int, data_file: str | None) -> Deletes:
+    none = AvroValues(np.zeros(1, np.int64), valid=np.zeros(1, np.bool_))
+    return Deletes(listed_files([path], [number], [part("a")], "puffin"), [data_file], none, none)
 
 
-def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
+def equality(path: str, number: int, partition: Partition) -> Deletes:
     record = ManifestEntry("manifest.avro", 1, 1, partition, "parquet")
-    return EqualityDeletes(path, path, 1, number, (1,), record)
+    none = AvroValues(np.zeros(0, np.int64))
+    one = EqualityDeletes(path, path, 1, number, (1,), record)
+    return Deletes(listed_files([], [], [], ""), [], none, none, (one,))
 
 
-def plan(*files: ListedFile) -> ScanPlan:
-    return ScanPlan.of([files], SPECS, "list.avro")
+def plan(*files: ManifestFiles) -> ScanPlan:
+    return ScanPlan.of(files, SPECS, "list.avro")
 
 
 def test_a_vector_without_a_data_file_is_listed() -> None:

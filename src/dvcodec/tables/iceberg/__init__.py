@@ -11,7 +11,7 @@ from typing import Any
 
 from dvcodec.tables.adapters import ADAPTERS, Adapter
 from dvcodec.tables.deleting.run import Committer
-from dvcodec.tables.iceberg.manifests import ManifestEntry
+from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.table import IcebergTable, open  # noqa: A004  (what every kind of table calls it)
 from dvcodec.tables.model import Enabled, TableKind
 

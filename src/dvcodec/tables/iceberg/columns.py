@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.tables.columns import FileColumns, Places, VectorColumns
-from dvcodec.tables.iceberg.manifests import DataFilesInColumns, DeletesInColumns, ManifestEntry
 from dvcodec.tables.iceberg.plan import ScanPlan
 
 Locate = Callable[[Sequence[str]], Sequence[str]]
@@ -30,7 +30,6 @@ class _FileColumns(FileColumns):
     def __init__(self, plan: ScanPlan, locate: Locate) -> None:
         super().__init__(plan.data_files)
         self._plan, self._locate = plan, locate
-        self._parts = [one if isinstance(one, DataFilesInColumns) else FileColumns(one) for one in plan.data_parts]
 
     @cached_property
     def paths(self) -> Sequence[str]:
@@ -48,11 +47,11 @@ class _FileColumns(FileColumns):
 
     @cached_property
     def rows(self) -> Index:
-        return _joined(part.rows for part in self._parts)
+        return _joined(part.rows for part in self._plan.data_parts)
 
     @cached_property
     def sizes(self) -> Index:
-        return _joined(part.sizes for part in self._parts)
+        return _joined(part.sizes for part in self._plan.data_parts)
 
     @cached_property
     def single(self) -> Flags:
@@ -63,9 +62,6 @@ class _VectorColumns(VectorColumns):
     def __init__(self, plan: ScanPlan, locate: Locate) -> None:
         super().__init__(plan.vectors, plan.numbers)
         self._plan, self._locate = plan, locate
-        self._parts = [
-            one if isinstance(one, DeletesInColumns) else VectorColumns(one, {}) for one in plan.vector_parts
-        ]
 
     @cached_property
     def files(self) -> Index:
@@ -81,19 +77,9 @@ class _VectorColumns(VectorColumns):
         of_files, of_vectors = plan.sequence_numbers
         found: Flags = self.bitmaps.copy()  # without those that are older than their data file, or have a key
         found[known] &= of_vectors[known] >= of_files[self.files[known]]
-        found[[number for number in self._apart if ManifestEntry.of(self.vectors[number]).key_metadata is not None]] = (
-            False
-        )
-        return found
-
-    @cached_property
-    def _apart(self) -> list[int]:
-        """Those whose entries were read by themselves."""
-        found: list[int] = []
-        first = 0
-        for part in self._plan.vector_parts:
-            found += [] if isinstance(part, DeletesInColumns) else range(first, first + len(part))
-            first += len(part)
+        starts = accumulate((len(part) for part in plan.vector_parts), initial=0)
+        for first, part in zip(starts, plan.vector_parts, strict=False):
+            found[[first + number for number in part.entries.keys]] = False
         return found
 
     @cached_property
@@ -103,10 +89,7 @@ class _VectorColumns(VectorColumns):
     @cached_property
     def places(self) -> Places:
         numbers: dict[str, int] = {}
-        own = (
-            one.own_paths if isinstance(one, DeletesInColumns) else [vector.path for vector in one]
-            for one in self._plan.vector_parts
-        )
+        own = (part.entries.paths for part in self._plan.vector_parts)
         path_of = np.array([numbers.setdefault(path, len(numbers)) for paths in own for path in paths], np.int64)
         located: dict[str, int] = {}
         of_path = [located.setdefault(one, len(located)) for one in self._locate(list(numbers))]
@@ -114,19 +97,19 @@ class _VectorColumns(VectorColumns):
 
     @cached_property
     def offsets(self) -> Index:
-        return _joined(part.offsets for part in self._parts)
+        return _joined(part.offsets for part in self._plan.vector_parts)
 
     @cached_property
     def sizes(self) -> Index:
-        return _joined(part.sizes for part in self._parts)
+        return _joined(part.sizes for part in self._plan.vector_parts)
 
     @cached_property
     def cardinalities(self) -> Index:
-        return _joined(part.cardinalities for part in self._parts)
+        return _joined(part.cardinalities for part in self._plan.vector_parts)
 
     @cached_property
     def file_sizes(self) -> Index:
-        return _joined(part.file_sizes for part in self._parts)
+        return _joined(part.file_sizes for part in self._plan.vector_parts)
 
 
 def _joined(parts: Iterable[Index]) -> Index:

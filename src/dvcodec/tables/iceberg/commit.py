@@ -40,8 +40,8 @@ from dvcodec.tables.deleting.run import (
     check_read_back,
 )
 from dvcodec.tables.iceberg.deletes import compression_of, new_rows
+from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.folder_place import place_of
-from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import MAIN, Change, number_of, properties_of, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot

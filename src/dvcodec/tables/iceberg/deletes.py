@@ -31,7 +31,8 @@ from dvcodec.iceberg import FILE_PATH, POS, check_columns, data_errors, vectors_
 from dvcodec.io import Storage
 from dvcodec.io.parquet import small_parquet
 from dvcodec.io.workers import open_orc
-from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.entries import EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.manifest_schemas import FILE_PATH_ID
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.rows import NameMapping, read_rows

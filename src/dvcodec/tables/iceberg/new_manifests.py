@@ -25,7 +25,7 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.iceberg.manifests import (
+from dvcodec.tables.iceberg.manifest_schemas import (
     ADDED,
     DATA,
     DELETED,

@@ -26,6 +26,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 
 import numpy as np
@@ -33,17 +34,10 @@ import numpy as np
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.target import file_key
-from dvcodec.tables.iceberg.manifests import (
-    DataFilesInColumns,
-    DeletesInColumns,
-    EqualityDeletes,
-    FilesInColumns,
-    ListedFile,
-    ManifestEntry,
-)
+from dvcodec.tables.iceberg.entries import DataFiles, Deletes, EqualityDeletes, ManifestEntry, ManifestFiles
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.schema import Partition
-from dvcodec.tables.model import POSITION_DELETES, ByPath, DataFile, DeletionVector, OnDemand, joined
+from dvcodec.tables.model import ByPath, DataFile, DeletionVector, OnDemand, joined
 from dvcodec.tables.snapshots.findings import Finding, shortened
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
@@ -93,8 +87,7 @@ class ScanPlan:
     Attributes:
         data_files: in the order of the manifests.
         vectors: deletion vectors and position delete files, in the order of the manifests.
-        data_parts: data files of each manifest.
-        vector_parts: vectors of each manifest, by the data files that they name.
+        parts: contents of each manifest.
         numbers: numbers of the data files by path.
         named: data file of each of `vectors`; None if there may be several.
         bitmaps: which of `vectors` are deletion vectors.
@@ -106,8 +99,7 @@ class ScanPlan:
 
     data_files: OnDemand[DataFile]
     vectors: OnDemand[DeletionVector]
-    data_parts: Sequence[Sequence[DataFile]]
-    vector_parts: Sequence[Sequence[DeletionVector]]
+    parts: Sequence[ManifestFiles]
     numbers: Mapping[str, int]
     named: Sequence[str | None]
     bitmaps: Flags
@@ -117,35 +109,27 @@ class ScanPlan:
 
     @classmethod
     def of(
-        cls, manifests: Iterable[Sequence[ListedFile]], specs: Mapping[int, tuple[PartitionField, ...]], source: str
+        cls, manifests: Iterable[ManifestFiles], specs: Mapping[int, tuple[PartitionField, ...]], source: str
     ) -> ScanPlan:
         """Sort the files of each of the manifests that `source` lists.
 
         Raises:
             NotCanonical: a data file is repeated.
         """
-        data: list[Sequence[DataFile]] = []
-        vectors: list[Sequence[DeletionVector]] = []
+        parts = tuple(manifests)
+        data = [part for part in parts if isinstance(part, DataFiles)]
+        vectors = [part for part in parts if isinstance(part, Deletes)]
         equality: dict[Partition | None, list[EqualityDeletes]] = {}
-        for files in manifests:
-            if isinstance(files, DataFilesInColumns):
-                data.append(files)
-            elif isinstance(files, DeletesInColumns):
-                vectors.append(files)
-            else:
-                data.append([file for file in files if isinstance(file, DataFile)])
-                vectors.append([file for file in files if isinstance(file, DeletionVector)])
-                for file in files:
-                    if isinstance(file, EqualityDeletes):
-                        partition = file.record.partition
-                        partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
-                        equality.setdefault(partition if partitioned else None, []).append(file)
-        paths = [path for part in data for path in _paths(part)]
+        for file in chain.from_iterable(part.equality for part in parts):
+            partition = file.record.partition
+            partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
+            equality.setdefault(partition if partitioned else None, []).append(file)
+        paths = [path for part in data for path in part.entries.paths]
         numbers = {path: number for number, path in enumerate(paths)}
         if len(numbers) < len(paths):
             raise repeated(next(path for number, path in enumerate(paths) if numbers[path] != number), source)
-        named = [path for part in vectors for path in _named(part)]
-        bitmaps = np.array([one for part in vectors for one in _bitmaps(part)], np.bool_)
+        named = [path for part in vectors for path in part.paths]
+        bitmaps = np.concatenate([np.zeros(0, np.bool_), *(part.bitmaps for part in vectors)])
         spellings, recorded = Spellings(numbers), joined(vectors, named)
         meant: dict[int, str] = {}
         for number in np.flatnonzero(~bitmaps).tolist():
@@ -157,8 +141,7 @@ class ScanPlan:
         return cls(
             joined(data, paths),
             respelled,
-            data,
-            vectors,
+            parts,
             numbers,
             respelled.paths,
             bitmaps,
@@ -166,6 +149,16 @@ class ScanPlan:
             {recorded[number].path: named[number] or "" for number in meant},
             spellings,
         )
+
+    @cached_property
+    def data_parts(self) -> Sequence[DataFiles]:
+        """Data files of each manifest."""
+        return [part for part in self.parts if isinstance(part, DataFiles)]
+
+    @cached_property
+    def vector_parts(self) -> Sequence[Deletes]:
+        """Vectors of each manifest, by the data files that they name."""
+        return [part for part in self.parts if isinstance(part, Deletes)]
 
     @cached_property
     def data(self) -> Mapping[str, DataFile]:
@@ -237,41 +230,16 @@ class ScanPlan:
         return deletes.partition_key == data.partition_key
 
 
-def _paths(files: Sequence[DataFile]) -> Sequence[str]:
-    return files.own_paths if isinstance(files, DataFilesInColumns) else [file.path for file in files]
+def _sequence_numbers(parts: Iterable[ManifestFiles]) -> Index:
+    return np.concatenate([np.zeros(0, np.int64), *(part.entries.sequence_numbers for part in parts)])
 
 
-def _named(vectors: Sequence[DeletionVector]) -> Sequence[str | None]:
-    return vectors.paths if isinstance(vectors, DeletesInColumns) else [vector.data_file for vector in vectors]
-
-
-def _bitmaps(vectors: Sequence[DeletionVector]) -> Sequence[bool]:
-    if isinstance(vectors, DeletesInColumns):
-        found: list[bool] = vectors.bitmaps.tolist()
-        return found
-    return [vector.format != POSITION_DELETES for vector in vectors]
-
-
-def _sequence_numbers(parts: Iterable[Sequence[DataFile] | Sequence[DeletionVector]]) -> Index:
-    found = [np.zeros(0, np.int64)]
-    for part in parts:
-        if isinstance(part, FilesInColumns):
-            found.append(part.sequence_numbers)
-        else:
-            found.append(np.array([_number(one) for one in part], np.int64))
-    return np.concatenate(found)
-
-
-def _partitions(parts: Iterable[Sequence[DataFile] | Sequence[DeletionVector]], codes: dict[Partition, int]) -> Index:
+def _partitions(parts: Iterable[ManifestFiles], codes: dict[Partition, int]) -> Index:
     """Return the numbers of partitions; unknown ones are put into `codes`."""
     found = [np.zeros(0, np.int64)]
     for part in parts:
-        if isinstance(part, FilesInColumns):
-            own = np.array([codes.setdefault(one, len(codes)) for one in part.partitions], np.int64)
-            found.append(own[part.partition_of])
-        else:
-            each = (ManifestEntry.of(one).partition for one in part)
-            found.append(np.array([codes.setdefault(one, len(codes)) for one in each], np.int64))
+        own = np.array([codes.setdefault(one, len(codes)) for one in part.entries.partitions], np.int64)
+        found.append(own[part.entries.partition_of])
     return np.concatenate(found)
 
 

@@ -20,7 +20,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import retried
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.deletes import new_rows
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.entries import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import properties_of, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot

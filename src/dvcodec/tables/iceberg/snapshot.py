@@ -17,18 +17,12 @@ from dvcodec.core.vector import Magic
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.iceberg.columns import Locate, file_columns, vector_columns
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
-from dvcodec.tables.iceberg.manifests import (
-    ColumnStatistics,
-    DataFilesInColumns,
-    ManifestEntry,
-    bounds_of,
-    may_be_between,
-    read_statistics,
-)
+from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, identity_values, stored_ids
+from dvcodec.tables.iceberg.statistics import ColumnStatistics, bounds_of, may_be_between, read_statistics
 from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -218,9 +212,7 @@ class IcebergSnapshot(Snapshot):
             return None
         first = 0
         for part in self.plan.data_parts:
-            may = np.ones(len(part), np.bool_)
-            if isinstance(part, DataFilesInColumns):
-                may = may_be_between(part, wanted, self.table.folder.storage)
+            may = may_be_between(part, wanted, self.table.folder.storage)
             found += (first + np.flatnonzero(may)).tolist()
             first += len(part)
         return found

@@ -24,7 +24,8 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.vector import DvLocation
 from dvcodec.iceberg import PositionDeleteFile
 from dvcodec.io import open_sink
-from dvcodec.tables.iceberg.manifests import (
+from dvcodec.tables.iceberg.entries import ManifestEntry
+from dvcodec.tables.iceberg.manifest_schemas import (
     ADDED,
     DATA,
     DELETED,
@@ -33,7 +34,6 @@ from dvcodec.tables.iceberg.manifests import (
     FILE_COLUMNS,
     POSITION_DELETES,
     PUFFIN,
-    ManifestEntry,
 )
 from dvcodec.tables.iceberg.metadata import METADATA, Change, number_of, properties_of
 from dvcodec.tables.iceberg.new_manifests import (

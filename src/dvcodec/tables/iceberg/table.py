@@ -9,7 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
+
+import numpy as np
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.io.storage import run_bounded
@@ -17,14 +20,8 @@ from dvcodec.io.target import check_reach, is_local, is_url, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.manifests import (
-    EqualityDeletes,
-    FilesInColumns,
-    ListedFile,
-    Manifest,
-    read_list,
-    read_manifest,
-)
+from dvcodec.tables.iceberg.entries import Deletes, ManifestFiles, read_manifest
+from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import (
     MAIN,
     METADATA,
@@ -39,20 +36,18 @@ from dvcodec.tables.iceberg.metadata import (
     some_of,
     without_version,
 )
-from dvcodec.tables.iceberg.plan import ScanPlan, repeated
+from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.iceberg.walk import WalkedFiles
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     METADATA_SUFFIXES,
     NO_SNAPSHOT,
-    POSITION_DELETES,
-    DataFile,
-    DeletionVector,
     SnapshotInfo,
     TableKind,
 )
-from dvcodec.tables.table import Contents, Key, Snapshot, Walk, add_note, checks_snapshot, is_damage
+from dvcodec.tables.table import Snapshot, Walk, add_note, checks_snapshot, is_damage
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,10 +59,11 @@ _ODD = ("\n\n", "\n/", "\n.", "//", "/.", ":", "\\", "\0")
 """In paths below the folder, each after a line feed: what `Folder.locate` looks at."""
 _KEPT_PLANS = 8
 """Maximum number of cached manifest lists; they share most of their entries."""
-_KEPT_ENTRIES = 50_000
-"""Maximum number of cached manifest entries, about 0.6 KB each: snapshots share most of their manifests."""
-_COLUMNS_OF_ENTRY = 10
-"""Entries in columns that take about as much."""
+_KEPT_MANIFESTS = 50_000
+"""Maximum number of manifests in cached lists, about 0.6 KB each."""
+_KEPT_ENTRIES = 500_000
+"""Maximum number of cached manifest entries, about 0.2 KB each: snapshots share most of their manifests."""
+_NO_FILES = np.zeros(0, np.int64)
 _KEPT_DELETES = 64 << 20
 """Maximum bytes of cached position deletes."""
 
@@ -150,8 +146,10 @@ class IcebergTable(WritableTable):
         self.place: Place | None = None
         self.reference = MAIN
         self._plans: Cache[str, ScanPlan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
-        self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
-        self._entries: Cache[Manifest, Sequence[ListedFile]] = Cache(_KEPT_ENTRIES, _cost)
+        self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_MANIFESTS, lambda manifests: len(manifests) + 1)
+        self._entries: Cache[Manifest, ManifestFiles] = Cache(
+            _KEPT_ENTRIES, lambda files: 1 + len(files) + len(files.equality)
+        )
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     @property
@@ -282,11 +280,8 @@ class IcebergTable(WritableTable):
             manifests.setdefault(manifest.location, manifest)  # lists differ in numbers that its entries inherit
         found.update(manifests)
         for entries in self._each(self._read_manifest, manifests.values()):
-            found.update(
-                self.locate_each(entries.own_paths)
-                if isinstance(entries, FilesInColumns)
-                else [one.location for one in entries]
-            )
+            found.update(self.locate_each(entries.entries.paths))
+            found.update(one.location for one in entries.equality)
         return frozenset(found)
 
     def _read_plan(self, record: SnapshotRecord) -> ScanPlan:
@@ -296,7 +291,7 @@ class IcebergTable(WritableTable):
         """Read metadata files of one level, several concurrently if they are remote."""
         return run_bounded(work, items, self.folder.storage.readers(self.location))
 
-    def read_each(self, manifests: Iterable[Manifest]) -> Iterator[Sequence[ListedFile]]:
+    def read_each(self, manifests: Iterable[Manifest]) -> Iterator[ManifestFiles]:
         """Return the live files of each of the manifests: data files, vectors, position deletes, equality deletes.
 
         Raises:
@@ -331,7 +326,7 @@ class IcebergTable(WritableTable):
             raise Unsupported(where, source=self.metadata.source, expected="no encryption", actual="a key-id")
         return self._locate(record.manifest_list)
 
-    def _read_manifest(self, manifest: Manifest) -> Sequence[ListedFile]:
+    def _read_manifest(self, manifest: Manifest) -> ManifestFiles:
         fields = self.metadata.specs.get(manifest.spec_id)
         if fields is None:
             raise NotCanonical(
@@ -393,10 +388,12 @@ class ManifestWalk(Walk):
     def __init__(self, table: IcebergTable, start: IcebergSnapshot) -> None:
         self.info = start.info
         self._table = table
-        self._manifests = dict.fromkeys(table.listed(table.metadata.snapshots[start.info.id]))
-        recorded: list[DataFile | DeletionVector] = [*start.plan.data_files, *start.plan.vectors]
-        self._contents = Contents({_key(one): one for one in recorded})
-        self._plain = not start.plan.respelled and all(map(self._is_plain, start.plan.vectors))
+        self._start = start
+
+    @cached_property
+    def _files(self) -> WalkedFiles:
+        listed = self._table.listed(self._table.metadata.snapshots[self._start.info.id])
+        return WalkedFiles(dict(zip(listed, self._start.plan.parts, strict=True)))
 
     def step(self, info: SnapshotInfo) -> tuple[Snapshot, Snapshot] | None:
         """Go to another snapshot; see `Walk.step`. Equality deletes are only those of manifests that are not in both.
@@ -404,58 +401,28 @@ class ManifestWalk(Walk):
         Raises:
             NotCanonical: also if a data file is there twice.
         """
-        if not self._plain:
+        if self._start.plan.respelled or not self._files.are_plain():
             return None
-        table, before = self._table, self.info
+        table, before, known = self._table, self.info, self._files.parts
         record = table.metadata.snapshots[info.id]
         now = dict.fromkeys(table.listed(record))
-        source = table.manifest_list(record)
-        gone, gone_equality = self._read((one for one in self._manifests if one not in now), source)
-        new, new_equality = self._read((one for one in now if one not in self._manifests), source)
-        for key, one in new.items():
-            if isinstance(one, DataFile) and key in self._contents.items and key not in gone:
-                raise repeated(one.path, source)
-        old_part, new_part = self._contents.step(gone, new)
-        touched = self._contents.of({path for path, _ in (*gone, *new)})
-        self._plain = all(self._is_plain(one) for one in touched if isinstance(one, DeletionVector))
-        self._manifests, self.info = now, info
-        if not self._plain:
+        gone = {manifest: part for manifest, part in known.items() if manifest not in now}
+        added = [manifest for manifest in now if manifest not in known]
+        new = dict(zip(added, table.read_each(added), strict=True))
+        old_part, new_part = self._files.change(gone, new, table.manifest_list(record))
+        self.info = info
+        if not self._files.are_plain():
             return None
-        return self._part(before, [*old_part, *gone_equality]), self._part(info, [*new_part, *new_equality])
+        return self._part(before, old_part, gone.values()), self._part(info, new_part, new.values())
 
-    def _part(self, info: SnapshotInfo, files: Iterable[ListedFile]) -> Snapshot:
+    def _part(self, info: SnapshotInfo, parts: Sequence[ManifestFiles], alone: Iterable[ManifestFiles]) -> Snapshot:
+        """Return a snapshot of these files, and of the equality deletes of manifests that it has alone."""
         table, record = self._table, self._table.metadata.snapshots[info.id]
-        plan = ScanPlan.of([tuple(files)], table.metadata.specs, table.manifest_list(record))
+        equality = [
+            part.take(_NO_FILES, part.equality) for part in alone if isinstance(part, Deletes) and part.equality
+        ]
+        plan = ScanPlan.of([*parts, *equality], table.metadata.specs, table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
-
-    def _read(
-        self, manifests: Iterable[Manifest], source: str
-    ) -> tuple[dict[Key, DataFile | DeletionVector], list[EqualityDeletes]]:
-        files: dict[Key, DataFile | DeletionVector] = {}
-        equality: list[EqualityDeletes] = []
-        for one in itertools.chain.from_iterable(self._table.read_each(manifests)):
-            if isinstance(one, EqualityDeletes):
-                equality.append(one)
-            elif isinstance(one, DataFile) and _key(one) in files:
-                raise repeated(one.path, source)
-            else:
-                files[_key(one)] = one
-        return files, equality
-
-    def _is_plain(self, one: DeletionVector) -> bool:
-        return one.format != POSITION_DELETES or (one.data_file, None) in self._contents.items
-
-
-def _key(one: DataFile | DeletionVector) -> Key:
-    if isinstance(one, DataFile):
-        return one.path, None
-    own = one.format, one.path, one.offset, one.size, one.cardinality, one.sequence_number
-    return one.data_file, own
-
-
-def _cost(files: Sequence[ListedFile]) -> int:
-    """Return how many entries take as much memory as these."""
-    return len(files) // _COLUMNS_OF_ENTRY if isinstance(files, FilesInColumns) else len(files)
 
 
 def table_of(snapshot: IcebergSnapshot) -> IcebergTable:

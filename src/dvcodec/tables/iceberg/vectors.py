@@ -23,7 +23,7 @@ from dvcodec.ops.convert import measure
 from dvcodec.ops.read import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.tables.folder import PathMatcher
-from dvcodec.tables.iceberg.manifests import ManifestEntry
+from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.model import DeletedRows, DeletionVector
 from dvcodec.tables.snapshots import rules
