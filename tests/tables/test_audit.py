@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from cases import each
 from cli_runner import run
 from dvcodec import DecodeError, RowSet, Unsupported, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical
+from dvcodec.io import ListedFiles
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import Folder, StoredFile, open_table
+from dvcodec.tables import Folder, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.snapshots.findings import Severity, shortened
@@ -250,7 +251,7 @@ def test_orphans_are_young_for_a_day(seconds: int, young: bool, tmp_path: Path) 
 
 def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
     class Unlisted(FakeTable):
-        def stored_files(self) -> Iterator[StoredFile]:
+        def stored_files(self) -> ListedFiles:
             raise PermissionError(13, "Permission denied", self.location)
 
     class Unreferenced(FakeTable):

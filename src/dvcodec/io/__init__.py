@@ -16,11 +16,12 @@ from dvcodec.io.source import (
     read_window,
     read_within,
 )
-from dvcodec.io.storage import Listed, Storage, StorageOptions, storage_of
+from dvcodec.io.storage import Listed, ListedFiles, Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [
     "Listed",
+    "ListedFiles",
     "RandomAccess",
     "ReadAhead",
     "Sink",

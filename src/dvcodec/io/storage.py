@@ -11,18 +11,22 @@ Many files are read in a few threads (`run_bounded`).
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, overload
 from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import DvcodecError, UsageError
@@ -40,7 +44,17 @@ from dvcodec.io.store import (
     StoreOptions,
     open_store,
 )
-from dvcodec.io.target import ask_once, file_key, hide_values, is_local, join, local_name, local_path, path_below
+from dvcodec.io.target import (
+    ask_once,
+    file_key,
+    hide_values,
+    is_local,
+    is_url,
+    join,
+    local_name,
+    local_path,
+    path_below,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -316,6 +330,43 @@ class Listed:
     location: str
     size: int
     modified_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedFiles(Sequence[Listed]):
+    """Files below a folder, by column: there may be millions.
+
+    Attributes:
+        locations: see `Listed`.
+        sizes: int64, bytes.
+        modified_ms: int64; see `Listed`. -1 if the storage does not report it.
+    """
+
+    locations: Sequence[str]
+    sizes: NDArray[np.int64]
+    modified_ms: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, files: Sequence[Listed]) -> ListedFiles:
+        """Return files by column."""
+        sizes = np.array([file.size for file in files], np.int64)
+        times = np.array([-1 if file.modified_ms is None else file.modified_ms for file in files], np.int64)
+        return cls([file.location for file in files], sizes, times)
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    @overload
+    def __getitem__(self, number: int) -> Listed: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Listed]: ...
+
+    def __getitem__(self, number: int | slice) -> Listed | list[Listed]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        modified = int(self.modified_ms[number])
+        return Listed(self.locations[number], int(self.sizes[number]), None if modified < 0 else modified)
 
 
 class Listing:
@@ -644,7 +695,7 @@ class Storage:
             with suppress(OSError):  # servers of the web do not list
                 self._list_page(folder, *self._store(folder))
 
-    def walk(self, folder: str) -> Iterator[Listed]:
+    def walk(self, folder: str) -> ListedFiles:
         """List all files below a folder, unordered; links to folders are not followed.
 
         Raises:
@@ -652,10 +703,15 @@ class Storage:
         """
         store, key = self._store(folder)
         if isinstance(store, LocalStore):
-            yield from (_listed(folder, key, one) for one in store.list_all(key))
-            return
+            paths, sizes, times = store.list_columns(key)
+            if is_url(folder) or key.endswith(os.sep):
+                locations = [join(folder, path[len(key) :].strip("/")) for path in paths]
+            else:
+                root = folder.rstrip("/")
+                locations = paths if root == key else [root + path[len(key) :] for path in paths]
+            return ListedFiles(locations, np.array(sizes, np.int64), np.array(times, np.int64) // 1_000_000)
         known = self._cache.listing(folder) or self._keep(folder, key, store.list_all(key))
-        yield from known.below(folder)
+        return ListedFiles.of(known.below(folder))
 
     def prefetch(self, locations: Iterable[str]) -> Iterator[str]:
         """Yield locations in order, and read small remote files ahead, as many at once as the store allows."""

@@ -52,6 +52,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ from dvcodec.core.ragged import Index
 from dvcodec.core.text import counted, plain
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io.storage import run_bounded
-from dvcodec.io.target import file_key, file_keys, is_local, local_name
+from dvcodec.io.target import file_keys, is_local, local_name
 from dvcodec.tables.columns import UNKNOWN, VectorColumns, VectorGroup
 from dvcodec.tables.folder import real_path
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
@@ -206,14 +207,27 @@ _MOST_LISTED = 5
 _YOUNG_SECONDS = 24 * 60 * 60
 
 
-def list_files(table: Table) -> dict[str, StoredFile]:
-    """List the files below the table's folder, by `file_key` of their location.
+class FilesInFolder:
+    """The files below a table's folder.
 
-    Raises:
-        OSError: the folder cannot be listed.
+    Attributes:
+        listed: the files.
+        numbers: by `file_key` of their location.
     """
-    files = list(table.stored_files())
-    return dict(zip(file_keys([file.location for file in files]), files, strict=True))
+
+    def __init__(self, table: Table) -> None:
+        """List them.
+
+        Raises:
+            OSError: the folder cannot be listed.
+        """
+        self.listed = table.stored_files()
+        self.numbers = {key: number for number, key in enumerate(file_keys(list(self.listed.locations)))}
+
+    def sizes_of(self, locations: Sequence[str]) -> Index:
+        """Return the bytes of files, int64; `UNKNOWN` of those that are not listed."""
+        found = map(self.numbers.get, file_keys(list(locations)), repeat(len(self.listed)))
+        return np.append(self.listed.sizes, UNKNOWN)[np.fromiter(found, np.int64, len(locations))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +261,14 @@ class CheckedFiles:
             yield "bounds-not-compared", f"the bounds of {which} {why}"
 
 
-def _to_check(vectors: VectorColumns, stored: Mapping[str, StoredFile]) -> list[tuple[str, Index]]:
+def _to_check(vectors: VectorColumns, stored: FilesInFolder | None) -> list[tuple[str, Index]]:
     """Return the files of vectors to check, each with the numbers of its vectors.
 
     Left out are position deletes of the listed size: nothing else of them is compared with the metadata, once read.
     """
     places = vectors.places
-    listed = (stored.get(key) for key in file_keys(list(places.locations)))
-    sizes = np.array([UNKNOWN if file is None else file.size for file in listed], np.int64)
+    none = np.full(len(places.locations), UNKNOWN)
+    sizes = none if stored is None else stored.sizes_of(places.locations)
     recorded = np.where(vectors.file_sizes == UNKNOWN, sizes[places.location_of], vectors.file_sizes)
     same = ~vectors.bitmaps & (vectors.offsets == UNKNOWN) & (recorded == sizes[places.location_of])
     others = np.bincount(places.location_of[~same], minlength=len(sizes))
@@ -265,7 +279,7 @@ def _to_check(vectors: VectorColumns, stored: Mapping[str, StoredFile]) -> list[
 
 def check_data_files(
     snapshot: Snapshot,
-    stored: Mapping[str, StoredFile] | None,
+    stored: FilesInFolder | None,
     threads: int,
     *,
     deep: bool = False,
@@ -279,7 +293,7 @@ def check_data_files(
 
     Args:
         snapshot: has the data files.
-        stored: from `list_files`; None = sizes are not compared.
+        stored: those of its folder; None = sizes are not compared.
         threads: number of files read concurrently.
         deep: True reads the footer of each file that could be opened, and verifies search segments.
         progress: with `deep`, called with the number of files done.
@@ -334,28 +348,27 @@ def check_data_files(
     return CheckedFiles(tuple(findings), opened, tuple(skipped), unchecked)
 
 
-def _may_be_wrong(snapshot: Snapshot, stored: Mapping[str, StoredFile] | None) -> Index:
+def _may_be_wrong(snapshot: Snapshot, stored: FilesInFolder | None) -> Index:
     """Return the numbers of the data files of which the listing does not show that they are as recorded."""
     columns = snapshot.file_columns
     if stored is None:
         return np.arange(len(columns.paths))
-    found = map(stored.get, file_keys(list(columns.locations)))
-    sizes = np.array([UNKNOWN if one is None else one.size for one in found], np.int64)
+    sizes = stored.sizes_of(columns.locations)
     right = columns.single & (sizes >= 0) & ((columns.sizes == UNKNOWN) | (columns.sizes == sizes))
     for path in snapshot.damaged_files():
         right[snapshot.numbers[path]] = False
     return np.flatnonzero(~right)
 
 
-def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:
+def _size(table: Table, file: DataFile, stored: FilesInFolder) -> int | DvcodecError | OSError:
     """Return the bytes of a data file; for a Lance fragment with columns added later, those of several files."""
     locations = [table.folder.locate(path) for path in file.files] or [file.location]
     size = 0
     try:
         for location in locations:
-            known = stored.get(file_key(location))
-            if known is not None:
-                size += known.size
+            known = int(stored.sizes_of([location])[0])
+            if known != UNKNOWN:
+                size += known
                 continue
             if (local := local_name(location)) is not None:  # perhaps in a linked folder, which is not listed
                 os.stat(local)  # noqa: PTH116  (raises for a missing file in a tenth of the time of opening it)
@@ -392,7 +405,7 @@ def _finding(check: str, file: DataFile, expected: str, actual: str) -> Finding:
     return Finding.failed(check, "data file", expected, actual, data_file=file.path, path=file.location)
 
 
-def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int | None = None) -> Iterator[Finding]:
+def find_orphans(table: Table, stored: FilesInFolder, *, now_ms: int | None = None) -> Iterator[Finding]:
     """Find vector and data files that no snapshot of the table needs (``orphan-vector-file``, ``orphan-data-file``).
 
     Metadata, files whose names begin with a dot, and files that engines keep by other rules are ignored.
@@ -403,8 +416,9 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     needed = table.referenced()
-    keys = set(file_keys(list(needed)))
-    found = [(file, what) for key, file in sorted(stored.items()) if key not in keys and (what := _what(table, file))]
+    others = sorted(stored.numbers.keys() - file_keys(list(needed)))
+    files = [stored.listed[stored.numbers[key]] for key in others]
+    found = [(file, what) for file in files if (what := _what(table, file))]
     real = {real_path(one) for one in needed if _may_exist(one)} if found else set()
     for file, what in found:
         if real_path(file.location) in real:
@@ -556,10 +570,10 @@ def audit(
     readers = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
     of_table = list(rules.moved(table))
-    stored: dict[str, StoredFile] | None = None
+    stored: FilesInFolder | None = None
     if orphans:  # before vectors are read: the listing has the sizes of their files
         try:
-            stored = list_files(table)
+            stored = FilesInFolder(table)
         except OSError as error:
             of_table.append(Finding.failed("listing", "list of the table's files", None, error, path=table.location))
     vectors = snapshot.vector_columns
@@ -575,7 +589,7 @@ def audit(
     number = snapshot.info.id
     findings = [*scan.findings, *(finding.in_snapshot(number) for finding in snapshot.check_metadata())]
 
-    unchecked = _to_check(vectors, stored or {})
+    unchecked = _to_check(vectors, stored)
 
     def check(item: tuple[str, Index]) -> list[Finding]:
         location, group = item[0], VectorGroup(vectors, item[1])
@@ -610,7 +624,7 @@ def audit(
         len(snapshot.data_files),
         len(snapshot.vectors),
         containers,
-        None if stored is None else len(stored),
+        None if stored is None else len(stored.numbers),
         scan.unreadable,
         counted,
     )

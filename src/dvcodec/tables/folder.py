@@ -18,8 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import Listed as StoredFile
-from dvcodec.io import Storage, is_url
+from dvcodec.io import ListedFiles, Storage, is_url
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import check_reach, check_step, file_key, join, local_name, local_path, path_below, with_slashes
@@ -186,7 +185,7 @@ class Folder:
         """
         return run_bounded(self.read, names, self.storage.readers(self.location))
 
-    def walk(self) -> Iterator[StoredFile]:
+    def walk(self) -> ListedFiles:
         """List all files below the folder, unordered; links to folders are not followed.
 
         Raises:

@@ -23,7 +23,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, counted
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.core.vector import Magic
-from dvcodec.io import Listed as StoredFile
+from dvcodec.io import ListedFiles
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.folder import FileNames, Folder, PathMatcher
 from dvcodec.tables.model import (
@@ -688,7 +688,7 @@ class Table(LiveRows):
         """
         raise UsageError(f"{self.location}: rows of this format are deleted by its own library")
 
-    def stored_files(self) -> Iterator[StoredFile]:
+    def stored_files(self) -> ListedFiles:
         """List all files below the table's folder.
 
         Raises:

@@ -171,6 +171,12 @@ class LocalStore(Store):
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
         """Yield all files below a folder; links to folders are not followed. See `Store.list_all`."""
+        for path, size, modified in zip(*self.list_columns(folder), strict=True):
+            yield StoredObject(path, size, None, modified // 1_000_000)
+
+    def list_columns(self, folder: str = "") -> tuple[list[str], list[int], list[int]]:
+        """Return paths, bytes and times of modification (nanoseconds since 1970 UTC) of all files, as `list_all`."""
+        paths, sizes, times = list[str](), list[int](), list[int]()
         top = folder or "."
         left = [top]
         while left:
@@ -185,8 +191,15 @@ class LocalStore(Store):
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
-                    elif (file := _file(entry)) is not None:
-                        yield file
+                    elif entry.is_file():
+                        try:
+                            state = entry.stat()
+                        except FileNotFoundError:
+                            continue
+                        paths.append(entry.path)
+                        sizes.append(state.st_size)
+                        times.append(state.st_mtime_ns)
+        return paths if os.sep == "/" else list(map(with_slashes, paths)), sizes, times
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
         """Return the contents of a folder, without dangling links; see `Store.list_folder`."""
