@@ -45,7 +45,7 @@ from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
 from dvcodec.tables.paimon.manifests import read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from dvcodec.tables.rows.data_file import open_data_file
-from dvcodec.tables.scorch.metadata import read_bolt
+from dvcodec.tables.scorch.bolt import read_bolt
 from dvcodec.zap import Segment
 from dvcodec.zap.vellum import Fst, build
 from samples import avro, bitmaps

@@ -12,6 +12,7 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/mapping"
 	index "github.com/blevesearch/bleve_index_api"
+	"go.etcd.io/bbolt"
 
 	"dvcodec/shared/lines"
 )
@@ -212,4 +213,25 @@ func liveDocuments(snapshot *scorch.IndexSnapshot) (map[string][]value, error) {
 
 func newValue(field string, kind byte, data []byte, positions []uint64) value {
 	return value{field, string(rune(kind)), append([]byte{}, data...), append([]uint64{}, positions...)}
+}
+
+// check lets bbolt check a file of its format: the order of keys, and that every page is in the tree or free, once.
+func check(command []byte) (map[string]any, error) {
+	var given struct{ Op, Path string }
+	if err := lines.Decode(command, &given); err != nil {
+		return nil, err
+	}
+	file, err := bbolt.Open(given.Path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	found := []string{}
+	err = file.View(func(transaction *bbolt.Tx) error {
+		for problem := range transaction.Check() {
+			found = append(found, problem.Error())
+		}
+		return nil
+	})
+	return map[string]any{"problems": found, "free": file.Stats().FreePageN}, err
 }

@@ -199,5 +199,6 @@ func analyseDocument(made index.Document) {
 func main() {
 	lines.Serve(map[string]lines.Operation{
 		"index": create, "analyse": analyse, "search": search, "life": life, "epochs": epochs,
+		"check": check,
 	})
 }

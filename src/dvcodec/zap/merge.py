@@ -51,7 +51,7 @@ def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArra
         last = np.zeros(len(terms), np.int64)
         origin = np.zeros(len(postings), np.int64)
     else:
-        terms, ranks = _rank([lists.terms for lists in read])
+        terms, ranks = rank_terms([lists.terms for lists in read])
         last = np.zeros(len(terms), np.int64)
         for lists, rank in zip(read, ranks, strict=True):
             last[rank] = lists.place
@@ -72,7 +72,7 @@ def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArra
     return terms, postings, _one_hits(postings, origin, last)
 
 
-def _rank(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
+def rank_terms(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
     """Return the union of columns of distinct strings, in byte order, and the index of each string in it."""
     lists = [column.to_list() for column in columns]
     union = sorted(set().union(*lists))
@@ -99,8 +99,8 @@ def _one_hits(postings: Postings, origin: Index, last: Index) -> NDArray[np.bool
 
 def merge_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
     """Merge thesauri; synonym ids are assigned in order of first use by term, then by segment."""
-    terms, ranks = _rank([thesaurus.terms for thesaurus, _ in parts])
-    names, name_ranks = _rank([thesaurus.synonyms for thesaurus, _ in parts])
+    terms, ranks = rank_terms([thesaurus.terms for thesaurus, _ in parts])
+    names, name_ranks = rank_terms([thesaurus.synonyms for thesaurus, _ in parts])
     columns = []
     for place, ((thesaurus, numbers), rank, name_rank) in enumerate(zip(parts, ranks, name_ranks, strict=True)):
         docs = numbers[thesaurus.docs]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dvcodec.io import open_source
-from dvcodec.tables.scorch.metadata import read_bolt
+from dvcodec.tables.scorch.bolt import read_bolt
 from limits.making import cases, large, large_file, limit
 from samples.bolt import Bolt
 

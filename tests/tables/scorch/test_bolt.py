@@ -20,7 +20,7 @@ from dvcodec import (
     Unsupported,
 )
 from dvcodec.io import open_source
-from dvcodec.tables.scorch.metadata import Bucket, Meta, Value, read_bolt
+from dvcodec.tables.scorch.bolt import Bucket, Meta, Value, read_bolt
 from samples.bolt import Bolt, Inline, meta, plain
 
 

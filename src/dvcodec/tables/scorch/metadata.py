@@ -11,345 +11,23 @@ Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnap
 
 Epochs and segment numbers are encoded as keys that sort numerically: v up to 109 as one byte, 136 + v; others as the
 byte 245 + n and n bytes, big-endian, as few as possible.
-
-``root.bolt`` is a bbolt file: buckets of keys and values in a B+ tree of pages.
-
-Source: bbolt ``internal/common/page.go``, ``meta.go``, ``bucket.go``, ``inode.go``. All numbers have the byte order of
-the machine that wrote the file; little-endian is read. Pages have one size, stored in the meta pages; a page may extend
-over the following pages::
-
-    page     u64 its own number | u16 kind | u16 count | u32 further pages | content
-    meta     u32 magic ED0CDAED | u32 version 2 | u32 page size | u32 flags | bucket header (root)
-             u64 free list's page | u64 pages | u64 transaction | u64 FNV-1a of all in front       pages 0 and 1
-    branch   count * (u32 pos | u32 key size | u64 page)                 | keys
-    leaf     count * (u32 flags | u32 pos | u32 key size | u32 value size) | keys and values, adjacent
-    bucket   u64 root page | u64 sequence                                value of a leaf element with flag 1
-             and where root page is 0 a leaf page, in the value itself   (inline bucket, without buckets in it)
-
-`pos` counts from the element itself. A transaction writes new pages only, and then the older meta page: so the valid
-meta page of the higher transaction leads to a whole tree. While a writer is at work, only pages that are no longer in
-this tree change, until the next transaction ends: readers compare `transaction` before and after.
-
-The whole tree is read at once. Checked: the checksum, every page's number and kind, that no page is in the tree twice,
-that keys ascend, within a page and from page to page, and that elements are adjacent and fill their page. Keys and
-values have no checksum, so a changed byte in one is not found. The list of free pages is not read.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, Unsupported
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.json_text import parse_json
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Source, Storage, open_source, read_window, read_within
+from dvcodec.core.rowset import RowSet
+from dvcodec.formats import ContainerKind, VectorRef
+from dvcodec.io import Storage, open_source
+from dvcodec.ops.read import read_vector
+from dvcodec.tables.scorch.bolt import Bucket, Tree, Value, read_bolt, read_metas, tree_of
 from dvcodec.zap.footer import VERSIONS
-
-MAGIC = 0xED0CDAED
-VERSION = 2
-BRANCH, LEAF, META = 1, 2, 4
-IS_BUCKET = 1
-PAGE_SIZES = tuple(1024 << power for power in range(15))
-"""Page sizes that bbolt tries to find the second meta page if the first is damaged."""
-_PAGE = struct.Struct("<QHHI")
-_META = struct.Struct("<IIIIQQQQQ")
-_CHECKSUM = struct.Struct("<Q")
-_ELEMENT = 16
-_BRANCH = struct.Struct("<IIQ")
-_LEAF = struct.Struct("<IIII")
-_BUCKET = struct.Struct("<QQ")
-_MAX_DEPTH = 64
-"""Maximum depth of pages, through branches and buckets: no disk could hold a tree of this height."""
-_FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value.
-
-    Attributes:
-        data: its bytes.
-        offset: byte offset in the file.
-        source: the file, for errors.
-    """
-
-    data: memoryview
-    offset: int
-    source: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """A bucket.
-
-    Attributes:
-        entries: values and buckets by key, ascending.
-        offset: byte offset of its header in the file.
-        source: the file, for errors.
-    """
-
-    entries: Mapping[bytes, Value | Bucket]
-    offset: int
-    source: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Meta:
-    """A meta page.
-
-    Attributes:
-        page_size: bytes.
-        root: page of the root bucket.
-        pages: page numbers are below this.
-        transaction: number of the transaction that wrote it.
-        offset: byte offset of the root bucket's header in the file.
-    """
-
-    page_size: int
-    root: int
-    pages: int
-    transaction: int
-    offset: int
-
-
-Element: TypeAlias = "tuple[bytes, Value | Bucket, int]"
-"""Key, value, and the element's byte offset in the file."""
-
-
-def read_meta(source: Source) -> Meta:
-    """Read the meta pages and return that of the last transaction.
-
-    Raises:
-        BadMagic: neither page is a meta page.
-        ChecksumMismatch: neither is intact.
-        Unsupported: another version, or written on a big-endian machine.
-        DecodeError: otherwise corrupt.
-    """
-    found: list[Meta] = []
-    errors: list[DecodeError] = []
-    size = _PAGE.size + _META.size + _CHECKSUM.size
-    first: Meta | None = None
-    try:
-        first = _meta(read_window(source, 0, min(size, source.size)))
-        found.append(first)
-    except (BadMagic, ChecksumMismatch, NotCanonical) as error:
-        errors.append(error)
-    for offset in PAGE_SIZES if first is None else (first.page_size,):
-        if offset + size > source.size:
-            continue
-        try:
-            second = _meta(read_window(source, offset, size))
-        except (BadMagic, ChecksumMismatch, NotCanonical, Unsupported) as error:
-            errors.append(error)
-            continue
-        if second.page_size == offset:
-            found.append(second)
-    if not found:
-        raise errors[0]
-    return max(found, key=lambda meta: meta.transaction)
-
-
-def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta, Bucket]:
-    """Read a file: the meta page of the last transaction, and the root bucket with its contents.
-
-    Args:
-        source: the file.
-        limits: bounds on what the bytes may claim; the whole file counts as a manifest.
-
-    Raises:
-        DecodeError: it is corrupt; see the module.
-        OSError: it cannot be read.
-    """
-    cursor = read_within(source, "max_metadata_bytes", limits)
-    with open_source(cursor.view, name=source.name) as copy:
-        meta = read_meta(copy)
-    tree = _Tree(cursor, meta)
-    return meta, Bucket(tree.bucket(meta.root, 0), meta.offset, source.name)
-
-
-def _meta(cursor: Cursor) -> Meta:
-    number, kind, *_ = _PAGE.unpack(cursor.take(_PAGE.size, "page header"))
-    at = cursor.pos
-    view = cursor.take(_META.size, "meta page")
-    magic, version, page_size, _, root, _, _, pages, transaction = _META.unpack(view)
-    checksum = _CHECKSUM.unpack(cursor.take(_CHECKSUM.size, "checksum of the meta page"))[0]
-    if magic != MAGIC:
-        if magic == int.from_bytes(MAGIC.to_bytes(4, "little"), "big"):
-            raise cursor.error(Unsupported, "byte order", at=at, expected="little-endian", actual="big-endian")
-        raise cursor.error(BadMagic, "magic of the meta page", at=at, expected=f"{MAGIC:08x}", actual=f"{magic:08x}")
-    computed = _fnv(view)
-    if checksum != computed:
-        raise cursor.error(
-            ChecksumMismatch,
-            "FNV-1a of the meta page",
-            at=at + _META.size,
-            expected=f"{checksum:016x} (stored)",
-            actual=f"{computed:016x} (computed)",
-        )
-    if version != VERSION:
-        raise cursor.error(Unsupported, "version", at=at + 4, expected=VERSION, actual=version)
-    if page_size not in PAGE_SIZES:
-        raise cursor.error(
-            NotCanonical,
-            "page size",
-            at=at + 8,
-            expected=f"a power of two, {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}",
-            actual=page_size,
-        )
-    if kind != META or number > 1:
-        raise cursor.error(
-            NotCanonical, "meta page", at=0, expected="page 0 or 1, kind 4", actual=f"page {number}, kind {kind}"
-        )
-    return Meta(page_size, root, pages, transaction, cursor.base + at + 16)
-
-
-def _fnv(view: memoryview) -> int:
-    """Return the 64-bit FNV-1a hash of a few bytes."""
-    value = _FNV_OFFSET
-    for byte in view:
-        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-class _Tree:
-    """Walks the pages of a file, each once."""
-
-    def __init__(self, cursor: Cursor, meta: Meta) -> None:
-        self.cursor = cursor
-        self.size = meta.page_size
-        self.pages = min(meta.pages, cursor.end // meta.page_size)
-        self.seen = bytearray(self.pages)
-
-    def bucket(self, root: int, depth: int) -> dict[bytes, Value | Bucket]:
-        """Return the contents of the bucket whose tree begins at a page. It is nested in `depth` pages."""
-        return self._ascending(self._walk(root, b"", None, depth, is_root=True))
-
-    def _ascending(self, elements: Iterable[Element]) -> dict[bytes, Value | Bucket]:
-        """Collect the elements of a bucket, whose keys have to ascend."""
-        found: dict[bytes, Value | Bucket] = {}
-        last = b""
-        for key, value, at in elements:
-            if key <= last:
-                raise self._error("key", at, f"above {_shown(last)}", _shown(key))
-            last = key
-            found[key] = value
-        return found
-
-    def _walk(
-        self, number: int, low: bytes, high: bytes | None, depth: int, *, is_root: bool = False
-    ) -> Iterator[Element]:
-        """Yield the elements below a page; keys are in low <= key < high."""
-        kind, count, start, stop = self._page(number)
-        if depth >= _MAX_DEPTH:
-            raise self._error("height of the tree", start, f"at most {_MAX_DEPTH} pages", "more")
-        if not count and not (is_root and kind == LEAF):
-            raise self._error("elements of a page", start, "one or more", 0)
-        if kind == BRANCH:
-            keys, children = self._branch(start, count, stop)
-            for i, child in enumerate(children):
-                below = keys[i + 1] if i + 1 < count else high
-                yield from self._walk(child, keys[i], below, depth + 1)
-            return
-        for key, value, at in self._leaf(start, count, stop, depth):
-            if key < low or (high is not None and key >= high):
-                expected = f"from {_shown(low)} on" + ("" if high is None else f", below {_shown(high)}")
-                raise self._error("key in a leaf", at, expected, _shown(key))
-            yield key, value, at
-
-    def _page(self, number: int) -> tuple[int, int, int, int]:
-        """Enter a page; return its kind, count of elements, the start of its elements, and its end."""
-        if not 2 <= number < self.pages:
-            raise Truncated("page", source=self.cursor.source, expected=f"number 2 to {self.pages - 1}", actual=number)
-        offset = number * self.size
-        own, kind, count, further = _PAGE.unpack_from(self.cursor.view, offset)
-        if own != number:
-            raise self._error("number of the page", offset, number, own)
-        if kind not in (BRANCH, LEAF):
-            raise self._error("kind of the page", offset + 8, f"{BRANCH} (branch) or {LEAF} (leaf)", kind)
-        if further >= self.pages - number:
-            raise self._error("further pages", offset + 12, f"below {self.pages - number}", further)
-        if any(self.seen[number : number + further + 1]):
-            raise self._error("page", offset, "once in the tree", f"page {number} again")
-        self.seen[number : number + further + 1] = b"\1" * (further + 1)
-        return kind, count, offset + _PAGE.size, offset + (further + 1) * self.size
-
-    def _branch(self, start: int, count: int, stop: int) -> tuple[list[bytes], list[int]]:
-        keys, children = [], []
-        end = self._table_end(start, count, stop)
-        for at in range(start, start + count * _ELEMENT, _ELEMENT):
-            position, key_size, child = _BRANCH.unpack_from(self.cursor.view, at)
-            end = self._next(at, position, key_size, 0, end, stop)
-            keys.append(bytes(self.cursor.view[end - key_size : end]))
-            children.append(child)
-            if len(keys) > 1 and keys[-1] <= keys[-2]:
-                raise self._error("key of a branch", at, f"above {_shown(keys[-2])}", _shown(keys[-1]))
-        return keys, children
-
-    def _leaf(self, start: int, count: int, stop: int, depth: int | None) -> Iterator[Element]:
-        """Yield the elements of a leaf; `depth` is None in an inline bucket, which contains no buckets."""
-        end = self._table_end(start, count, stop)
-        for at in range(start, start + count * _ELEMENT, _ELEMENT):
-            flags, position, key_size, value_size = _LEAF.unpack_from(self.cursor.view, at)
-            end = self._next(at, position, key_size, value_size, end, stop)
-            value_at = end - value_size
-            key = bytes(self.cursor.view[value_at - key_size : value_at])
-            if flags > IS_BUCKET:
-                raise self._error("flags of an element", at, f"0 or {IS_BUCKET}", flags)
-            if not flags:
-                yield key, Value(self.cursor.view[value_at:end], value_at, self.cursor.source), at
-            elif depth is None:
-                raise self._error("element of an inline bucket", at, "a value", "a bucket")
-            else:
-                yield key, self._nested(value_at, end, depth + 1), at
-
-    def _nested(self, start: int, stop: int, depth: int) -> Bucket:
-        """Read the bucket that a value holds: its header, and its page if it is inline."""
-        if stop - start < _BUCKET.size:
-            raise self._error("header of a bucket", start, f"{_BUCKET.size} bytes", stop - start)
-        root, _ = _BUCKET.unpack_from(self.cursor.view, start)
-        if root:
-            if stop - start > _BUCKET.size:
-                raise self._error("header of a bucket", start, f"{_BUCKET.size} bytes", stop - start)
-            return Bucket(self.bucket(root, depth), start, self.cursor.source)
-        at = start + _BUCKET.size
-        if stop - at < _PAGE.size:
-            raise self._error("inline bucket", at, f"a page header of {_PAGE.size} bytes", f"{stop - at} bytes")
-        number, kind, count, further = _PAGE.unpack_from(self.cursor.view, at)
-        if (number, kind, further) != (0, LEAF, 0):
-            actual = f"page {number}, kind {kind}, {further} further pages"
-            raise self._error("inline bucket", at, f"page 0, kind {LEAF}, no further pages", actual)
-        entries = self._ascending(self._leaf(at + _PAGE.size, count, stop, None))
-        return Bucket(entries, start, self.cursor.source)
-
-    def _table_end(self, start: int, count: int, stop: int) -> int:
-        end = start + count * _ELEMENT
-        if end > stop:
-            raise self._error("elements of a page", start, f"at most {(stop - start) // _ELEMENT}", count)
-        return end
-
-    def _next(self, at: int, position: int, key_size: int, value_size: int, end: int, stop: int) -> int:
-        """Check that an element's bytes begin where those of the last one ended; return where they end."""
-        if at + position != end:
-            raise self._error("place of an element", at, f"byte {end}", f"byte {at + position}")
-        if not key_size:
-            raise self._error("size of a key", at, "one byte or more", 0)
-        if key_size + value_size > stop - end:
-            raise self._error("size of an element", at, f"at most {stop - end} bytes", key_size + value_size)
-        return end + key_size + value_size
-
-    def _error(self, what: str, offset: int, expected: object, actual: object) -> NotCanonical:
-        return NotCanonical(what, source=self.cursor.source, offset=offset, expected=expected, actual=actual)
-
-
-def _shown(key: bytes) -> str:
-    return key[:32].hex(" ") + (" ..." if len(key) > 32 else "")
-
 
 SNAPSHOTS, TRAINER, META_DATA, INTERNAL = b"s", b"t", b"m", b"i"
 _SMALL, _ZERO, _LONG = 109, 136, 245
@@ -368,12 +46,25 @@ class SegmentEntry:
         file_name: bare name of its file.
         deleted: the bitmap of deleted documents as stored, or None.
         dropped_fields: fields whose stored values are no longer valid.
+        bucket: all of it.
     """
 
     id: int
     file_name: str
     deleted: Value | None
     dropped_fields: frozenset[str]
+    bucket: Tree = field(repr=False, compare=False)
+
+    def deleted_rows(self) -> RowSet:
+        """Read the deleted documents.
+
+        Raises:
+            DecodeError: the bitmap is corrupt.
+        """
+        if self.deleted is None:
+            return RowSet()
+        with open_source(self.deleted.data, name=self.deleted.source) as source:
+            return read_vector(source, VectorRef(ContainerKind.ROARING32, 0, source.size)).load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,32 +91,36 @@ class Root:
     """The snapshots in ``root.bolt``.
 
     Attributes:
-        transaction: bbolt's transaction number; while it is the same, so are the bytes at any offset.
+        transaction: number of the last transaction; while it is the same, so are the bytes at any offset.
         epochs: ascending.
+        contents: the whole tree.
     """
 
     transaction: int
     epochs: tuple[Epoch, ...]
+    contents: Bucket = field(repr=False, compare=False)
 
 
-def read_root(location: str, storage: Storage) -> Root:
+def read_root(location: str, storage: Storage, *, before: bool = False) -> Root:
     """Read ``root.bolt``; repeat if a writer ended a transaction meanwhile.
+
+    With `before`, what it contained before the last transaction; see `read_bolt`.
 
     Raises:
         DecodeError: it is corrupt.
         OSError: it cannot be read.
     """
     for _ in range(_READINGS):
-        before = read_transaction(location, storage)
+        last = read_transaction(location, storage)
         try:
             with storage.open(location) as source:
-                meta, root = read_bolt(source, limits=storage.limits)
+                _, root = read_bolt(source, before=before, limits=storage.limits)
         except DecodeError:
-            if read_transaction(location, storage) == before:
+            if read_transaction(location, storage) == last:
                 raise
             continue
-        if read_transaction(location, storage) == meta.transaction:
-            return Root(meta.transaction, _epochs(root))
+        if read_transaction(location, storage) == last:
+            return Root(last, _epochs(root), root)
     raise NotCanonical(
         "transactions",
         source=location,
@@ -441,7 +136,7 @@ def read_transaction(location: str, storage: Storage) -> int:
     and a `Storage` never mixes two versions of one.
     """
     with storage.open(location) as source:
-        return read_meta(source).transaction
+        return read_metas(source)[0].transaction
 
 
 def encode_key(value: int) -> bytes:
@@ -504,6 +199,7 @@ def _segment(key: bytes, snapshot: Bucket, epoch: int) -> SegmentEntry:
         text,
         _find(bucket, b"d", Value, "deleted documents"),
         _dropped(_find(bucket, b"fields", Value, "dropped fields")),
+        tree_of(bucket),
     )
 
 
