@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,8 @@ def check(bleve: GoBleve, path: Path, tmp_path: Path, expected: Live, version: i
     assert run("audit", path, "--deep").code == 0
 
 
-@pytest.mark.parametrize("merge", [(), ("--merge",)])
-@pytest.mark.parametrize("version", [11, 15, 16, 17])
-def test_compaction(bleve: GoBleve, tmp_path: Path, version: int, merge: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("version", "merge"), [(11, ()), (15, ["--merge"]), (16, ["--merge"]), (17, ())])
+def test_compaction(bleve: GoBleve, tmp_path: Path, version: int, merge: Sequence[str]) -> None:
     path, expected = index(bleve, tmp_path, version)
     before = {file.name: file.read_bytes() for file in (path / "store").iterdir()}
     assert run("zap", "compact", path, *merge).code == 0
@@ -79,8 +78,7 @@ def half(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("damage", [lost, overwritten, half])
-@pytest.mark.parametrize("keep", [1, 100])
+@pytest.mark.parametrize(("damage", "keep"), [(lost, 1), (overwritten, 1), (half, 100)])
 def test_a_segment_that_is_lost(bleve: GoBleve, tmp_path: Path, keep: int, damage: Callable[[Path], None]) -> None:
     path, expected = index(bleve, tmp_path, keep=keep)
     segment = min((path / "store").glob("*.zap"))
@@ -110,8 +108,7 @@ def test_a_root_whose_last_transaction_is_damaged(bleve: GoBleve, tmp_path: Path
     check(bleve, path, tmp_path, expected)
 
 
-@pytest.mark.parametrize("part", ["meta pages", "all but the mapping", "file"])
-@pytest.mark.parametrize("version", [15, 17])
+@pytest.mark.parametrize(("part", "version"), [("meta pages", 15), ("all but the mapping", 17), ("file", 16)])
 def test_a_root_that_is_lost(bleve: GoBleve, tmp_path: Path, version: int, part: str) -> None:
     path, expected = index(bleve, tmp_path, version)
     root = path / "store" / "root.bolt"

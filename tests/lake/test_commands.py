@@ -160,8 +160,6 @@ def test_schemes_of_s3(lake: Lake, scheme: str) -> None:
 @pytest.mark.parametrize("kind", [*KINDS, "d"])
 @pytest.mark.parametrize("command", TABLE_COMMANDS)
 def test_commands_on_tables(lake: Lake, kind: str, command: str) -> None:
-    if kind == "scorch" and "repair" in command:
-        pytest.skip("indexes are not repaired")
     lake.same(command % kind)
 
 

@@ -30,7 +30,7 @@ from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, p
 from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.model import moment
+from dvcodec.tables.model import TableKind, moment
 from dvcodec.tables.repair import MENDED
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import Finding, Severity, place
@@ -287,7 +287,9 @@ def audit(
         print_json(found.summary() | findings | {"totals": totals(found.scan).to_dict()})
     else:
         _show_audit(found, every)
-        if snapshot is None and not MENDED.isdisjoint(finding.check for finding in found.findings):
+        if found.kind is TableKind.SCORCH and not found.ok:
+            print(f"what can be repaired, and how: dvcodec zap repair {quote(plain(target))}")
+        elif snapshot is None and not MENDED.isdisjoint(finding.check for finding in found.findings):
             named = "" if catalog is None else f" --catalog {quote(catalog)}"
             print(f"what can be repaired, and how: dvcodec repair {quote(plain(target))}{named}")
     raise typer.Exit(0 if found.ok else 1)

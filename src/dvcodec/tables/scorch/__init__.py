@@ -7,6 +7,8 @@ too, and if a document is deleted, the bitmap also has those nested in it. Rows 
 The index is opened by its folder, or by the folder ``store`` in it. A live writer locks ``root.bolt``. It is read here
 without a lock, and read again if a transaction ended meanwhile. A `Snapshot` is valid only until the next transaction;
 after that, reading a vector of it fails. Copy a busy index, or open it again.
+
+`dvcodec.tables.scorch.rewrite` writes an index without its deleted documents, or repairs it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ __all__ = ["ScorchTable", "SegmentRecord", "open"]
 
 
 def _no_commit(table: ScorchTable, dry_run: bool = False) -> NoReturn:  # noqa: ARG001
-    raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
+    raise UsageError(
+        f"{table.location}: documents of a search index are deleted by its own library; `dvcodec zap repair` repairs it"
+    )
 
 
 ADAPTERS[TableKind.SCORCH] = Adapter(open, _no_commit, _no_commit)

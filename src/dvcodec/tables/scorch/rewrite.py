@@ -14,7 +14,8 @@ Actions, each the `action` of its `IndexAction`:
 - ``remove-snapshots``: remove older snapshots, which need the old segments;
 - ``drop-segment``: leave out a segment that is missing or damaged: its documents are lost, and have to be indexed
   again. A damaged file is set aside as ``NAME.damaged``;
-- ``go-back``: use the contents that ``root.bolt`` had before its last transaction, if only the newer ones are damaged;
+- ``go-back``: use the contents that ``root.bolt`` had before its last transaction, if only the newer ones are damaged.
+  The old file is set aside as ``root.bolt.damaged``;
 - ``rebuild-root``: make a new ``root.bolt`` from the segments in the folder. Of documents with one id, that in the
   segment of the highest number counts. Those that were deleted and not indexed again become live again. The old file is
   set aside as ``root.bolt.damaged``.
@@ -78,7 +79,7 @@ def _silent(done: int, total: int) -> None:
     """Take notice of progress, and say nothing."""
 
 
-_RESTORES, _LOSES = frozenset({"rebuild-root"}), frozenset({"drop-segment", "go-back"})
+_RESTORES, _LOSES = frozenset({"rebuild-root", "go-back"}), frozenset({"drop-segment", "go-back"})
 _MAPPING = b"_mapping"
 _MOST_MAPPING = 1 << 22
 """Bytes of a mapping's JSON."""
