@@ -48,7 +48,7 @@ COMMANDS = (
     "upgrade-deletes",
     "zap",
 )
-ZAP_COMMANDS = ("footer", "fields", "search", "terms", "postings", "stored", "docvalues", "merge")
+ZAP_COMMANDS = ("footer", "fields", "search", "terms", "postings", "stored", "docvalues", "merge", "compact", "repair")
 A, B = "s3://lake/t/a.parquet", "s3://lake/t/b.parquet"
 VECTORS = {A: RowSet([0, 1, 2, 7]), B: RowSet([42])}
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

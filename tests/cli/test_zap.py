@@ -916,3 +916,39 @@ def test_a_segment_with_deleted_documents_is_not_replaced(index: Path, tmp_path:
     assert run("zap", "merge", new, "-o", new).code == 0
     with Segment.open(new) as segment:
         assert segment.num_docs == 3
+
+
+def test_an_index_is_compacted(index: Path) -> None:
+    live = sorted(newest(index)["live"])
+    shown = run("zap", "compact", index)
+    assert (shown.code, shown.out.splitlines()[-1]) == (0, "nothing was written yet: add --commit")
+    assert "written again with 4 documents, without 5 deleted" in shown.out
+    done = run("zap", "compact", index, "--commit", "--merge")
+    assert (done.code, done.out.splitlines()[-1]) == (
+        0,
+        f"done, snapshot {newest(index)['epoch'] + 1}: 1 segment written, 2 removed",
+    )
+    assert ids_of(answer_of_index("stored", index, "--with-deleted")) == live
+    assert run("zap", "compact", index).out == "nothing to do\n"
+
+
+def test_an_index_is_repaired(index: Path) -> None:
+    segment = index / "store" / "000000000004.zap"
+    segment.write_bytes(segment.read_bytes()[:-8])
+    audited = run("audit", index)
+    assert audited.out.splitlines()[-1] == f"what can be repaired, and how: dvcodec zap repair {index}"
+    shown = run("zap", "repair", index)
+    assert (shown.code, shown.out.splitlines()[-1]) == (
+        1,
+        "nothing was written yet: add --commit --accept-lost-documents",
+    )
+    refused = run("zap", "repair", index, "--commit")
+    assert (refused.code, "--accept-lost-documents" in refused.err) == (2, True)
+    done = run("zap", "repair", index, "--commit", "--accept-lost-documents", "--json").json
+    assert done["commit"] == {
+        "snapshot": newest(index)["epoch"] + 1,
+        "written": [],
+        "removed": [],
+        "set_aside": [segment.name],
+    }
+    assert (run("zap", "repair", index).out, run("audit", index, "--deep").code) == ("nothing to do\n", 0)
