@@ -233,8 +233,9 @@ FUZZ_SECONDS ?= 2
 fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/run.py --long is the long run
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs 2 --seed 1
 
-docs: $(VENV)/.dev ## regenerate the page of commands and the pictures
+docs: $(VENV)/.dev ## regenerate the page of commands, the notebook and the pictures
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_notebook.py
 	$(BIN)/python docs/pictures/frame.py
 	$(BIN)/python docs/pictures/make.py
 

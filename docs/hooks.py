@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 _WHOLE = re.compile(r"^<!-- page: (\S+) -->$", re.MULTILINE)
 _PART = re.compile(r"^<!-- part: (\S+) (\S+) -->$", re.MULTILINE)
 _CODE = re.compile(r"^<!-- code: (\S+)((?: \w+)+) -->$", re.MULTILINE)
+_NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
 _PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -21,7 +24,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace comments of the page by the text that they name.
 
     ``<!-- page: FILE -->`` is a file of the project's root, ``<!-- part: FILE NAME -->`` the part of one between the
-    comments ``<!-- NAME -->`` and ``<!-- /NAME -->``, and ``<!-- code: FILE NAME... -->`` functions of a Python file.
+    comments ``<!-- NAME -->`` and ``<!-- /NAME -->``, ``<!-- code: FILE NAME... -->`` functions of a Python file,
+    ``<!-- notebook: FILE -->`` the cells of a notebook and what they show.
     Examples with prompts become those of a console, whose prompts and output site.css leaves out when they are copied.
     """
     markdown = _WHOLE.sub(lambda found: _from_root(_text(found[1])), markdown)
@@ -29,7 +33,20 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     markdown = _CODE.sub(
         lambda found: f"```py title={found[1]!r}\n{code(ROOT / found[1], found[2].split())}\n```", markdown
     )
+    markdown = _NOTEBOOK.sub(lambda found: "\n\n".join(_cells(json.loads(_text(found[1])))), markdown)
     return _PROMPTS.sub("```pycon\n", markdown)
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[str]:
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        yield source if cell["cell_type"] == "markdown" else f"```py\n{source}\n```"
+        for shown in cell.get("outputs", ()):
+            data = shown.get("data", {"text/plain": shown.get("text")})
+            if "text/html" in data:
+                yield f'<div class="shown">{"".join(data["text/html"])}</div>'
+            else:
+                yield f"```text\n{''.join(data['text/plain'])}\n```"
 
 
 def code(file: Path, names: list[str]) -> str:

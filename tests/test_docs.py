@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 import shlex
 import shutil
@@ -143,6 +144,18 @@ def test_examples_run(page: Path, folder: Path) -> None:
             run_console(found[2])
 
 
+def test_the_notebook_shows_what_its_cells_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("deltalake")
+    monkeypatch.syspath_prepend(DOCS)
+    monkeypatch.chdir(tmp_path)
+    make_notebook = importlib.import_module("make_notebook")
+    notebook = json.loads((DOCS / "notebook.ipynb").read_text())
+    kept = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    chance = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+    made, shown = (chance.sub("..", json.dumps(each, indent=1)) for each in (make_notebook.outputs(notebook), kept))
+    assert made == shown, "run `make docs`"
+
+
 def test_pages_name_files_that_are_there() -> None:
     for page in [*PAGES, *SPARK_PAGES]:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -168,8 +181,8 @@ def test_the_page_of_commands_and_the_man_pages_are_those_of_the_command_line(tm
     assert "\n.SH NAME\ndvcodec\\-audit \\- check all vectors of a table's snapshot, and" in audit
     assert "\n.TP\n\\fB\\-\\-threads\\fR \\fIINTEGER\\fR\nFiles to read at once; by default 8" in audit
     if shutil.which("groff"):
-        command = ["groff", "-man", "-ww", "-z", *sorted(tmp_path.iterdir())]
-        assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+        files = map(str, sorted(tmp_path.iterdir()))
+        assert subprocess.run(["groff", "-man", "-ww", "-z", *files], capture_output=True, check=True).stderr == b""
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from cases import each
 from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.cli import render
-from dvcodec.cli.common import BARS, NONE_HERE, _logged, complain, speak_any_encoding
+from dvcodec.cli.common import _logged, complain, speak_any_encoding
 from dvcodec.cli.render import Table, density_strip, print_json, share_bar, track
-from dvcodec.core.text import counted, number, plain
+from dvcodec.core.text import BARS, NONE_HERE, counted, number, plain
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "no files"), (1, "1 file"), (2, "2 files"), (12_345, "12,345 files")])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.text import NOTHING, LogFormatter, plain
+from dvcodec.core.text import BARS, NONE_HERE, NOTHING, LogFormatter, plain
 
 if TYPE_CHECKING:
     from dvcodec.io import Storage
@@ -195,9 +195,6 @@ def _detailed(logger: logging.Logger, verbose: int) -> Iterator[None]:
         logger.setLevel(level)
 
 
-BARS = "▁▂▃▄▅▆▇█"
-"""Few to many, in a strip."""
-NONE_HERE = "·"
 _ASCII = str.maketrans({NOTHING: "-", NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(BARS, 1)})
 
 

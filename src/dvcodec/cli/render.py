@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dvcodec.cli.common import BARS, NONE_HERE, command_name, is_quiet
+from dvcodec.cli.common import command_name, is_quiet
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import NOTHING, plain
+from dvcodec.core.text import BARS, NONE_HERE, NOTHING, plain, shares_text
 
 T = TypeVar("T")
 Cell: TypeAlias = "str | Text"
@@ -28,7 +28,8 @@ Cell: TypeAlias = "str | Text"
 STRIP_WIDTH = 32
 BAR_WIDTH = 64
 # Few to many deleted rows, readable on dark and light backgrounds.
-_COLOURS = ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red")
+_COLOURS = dict(zip(BARS, ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red"), strict=True))
+_COLOURS[NONE_HERE] = "dim"
 _PIPE_WIDTH = 1 << 20
 _LINES = 1000
 """Rows of a table that are printed at once."""
@@ -78,26 +79,21 @@ def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP
         return strip.append(NONE_HERE * width, "dim")
     width = min(width, stop)
     edges = [stop * i // width for i in range(width + 1)]
-    for count, start, end in zip(rows.histogram(stop, width).tolist(), edges[:-1], edges[1:], strict=True):
-        _draw(strip, count * len(BARS) // (end - start) if count else None)
-    return strip
+    counts = zip(rows.histogram(stop, width).tolist(), edges[:-1], edges[1:], strict=True)
+    return _coloured(shares_text([count / (end - start) for count, start, end in counts]))
 
 
 def shares_strip(shares: Sequence[float]) -> Text:
     """Draw the deleted shares, 0 to 1, of equal slices of a data file as `density_strip` does; nothing if unknown."""
-    strip = Text()
-    for share in shares:
-        _draw(strip, int(share * len(BARS)) if share else None)
-    return strip if shares else strip.append(NOTHING)
+    return _coloured(shares_text(shares))
 
 
-def _draw(strip: Text, level: int | None) -> None:
-    """Append one slice: its height, 0 for the lowest; None if nothing is deleted there."""
-    if level is None:
-        strip.append(NONE_HERE, "dim")
-    else:
-        level = min(level, len(BARS) - 1)
-        strip.append(BARS[level], _COLOURS[level])
+def _coloured(strip: str) -> Text:
+    """Return a strip in colours, those of many deleted rows more striking."""
+    text = Text()
+    for bar in strip:
+        text.append(bar, _COLOURS.get(bar, ""))
+    return text
 
 
 def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> Text:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from os.path import commonprefix
 
 NOTHING = "–"  # noqa: RUF001
+BARS = "▁▂▃▄▅▆▇█"
+"""Few to many, in a strip."""
+NONE_HERE = "·"
 
 
 def plain(text: str) -> str:
@@ -45,6 +48,12 @@ def share_text(value: float | None) -> str:
     if value is None:
         return NOTHING
     return ">99.9 %" if 0.9995 <= value < 1 else f"{100 * value:.3g} %"
+
+
+def shares_text(shares: Sequence[float]) -> str:
+    """Draw shares, 0 to 1, of equal slices: a bar for each, or a dot if it is 0; an en dash if there are none."""
+    most = len(BARS) - 1
+    return "".join(BARS[min(int(share * len(BARS)), most)] if share else NONE_HERE for share in shares) or NOTHING
 
 
 def bytes_text(value: float | None) -> str:

@@ -21,7 +21,7 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import counted, share_text
+from dvcodec.core.text import counted, share_text, shares_text
 from dvcodec.core.text import number as number_text
 from dvcodec.core.usage import check_type
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
@@ -147,6 +147,7 @@ class Scan:
                 number_text(one.data_file.physical_rows),
                 number_text(one.deleted),
                 share_text(one.deleted_share),
+                shares_text(one.density.reshape(-1, 2).mean(axis=1).tolist()),
             )
             for one in self.files
         )
@@ -154,7 +155,7 @@ class Scan:
         return card(
             f"{self.kind.value} table {self.table}",
             facts,
-            ("data file", "rows", "deleted", "share"),
+            ("data file", "rows", "deleted", "share", "where"),
             rows,
             len(self.files),
         )
