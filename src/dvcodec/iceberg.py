@@ -35,13 +35,14 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.extras import pa, pq
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 from dvcodec.core.report import Check, check_that
 from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet, check_vectors
 from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
 from dvcodec.core.vector import FRAME_OVERHEAD, DvLocation, Magic, StoredFrame, checked_frames
 from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source, target_name
-from dvcodec.io.frames import Range, encoded, load_ranges, read_frame
+from dvcodec.io.frames import Range, encoded, load_at, load_ranges, read_frame
 from dvcodec.io.parquet import arrow_damage, parquet_metadata
 from dvcodec.io.sink import SinkFile
 from dvcodec.io.target import check_data_file, check_reach, file_key, file_keys, log_merged_spellings, protocols
@@ -466,16 +467,23 @@ def read_deletion_vectors(
     """
     check_choice(duplicates, ("error", "union", "last"), "duplicates")
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
-        paths, ranges = _uniform(reader) or _listed(reader)
-        found = load_ranges(reader.source, ranges, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
-        name = reader.source.name
+        file, name = reader.source, reader.source.name
+        uniform = _uniform(reader)
+        if uniform is not None:
+            paths, places, sizes, counts = uniform
+            found = load_at(file, places, sizes, counts, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
+            offsets = places.tolist()
+        else:
+            paths, ranges = _listed(reader)
+            found = load_ranges(file, ranges, allowed=MAGICS, limits=limits, verify_checksum=verify_checksum)
+            offsets = [offset for offset, _, _ in ranges]
     keys = file_keys(paths)
     if len(set(keys)) == len(keys):
         return dict(zip(paths, found, strict=True))
     rows: dict[str, RowSet] = {}
     spelled: dict[str, str] = {}
     merged: list[tuple[str, str]] = []
-    for key, path, (offset, _, _), one in zip(keys, paths, ranges, found, strict=True):
+    for key, path, offset, one in zip(keys, paths, offsets, found, strict=True):
         first = spelled.setdefault(key, path)
         if first in rows and duplicates == "error":
             actual = f"{path} twice" if path == first else f"{first} and {path}, which are one file"
@@ -488,8 +496,8 @@ def read_deletion_vectors(
     return rows
 
 
-def _uniform(reader: PuffinReader) -> tuple[list[str], list[Range]] | None:
-    """Return the data files of a file whose vectors are described alike, and their ranges; None for other files."""
+def _uniform(reader: PuffinReader) -> tuple[list[str], Index, Index, Index] | None:
+    """Return data files, offsets, sizes and cardinalities of vectors that the footer describes alike; else None."""
     blobs = reader.footer.blobs
     if not isinstance(blobs, UniformBlobs) or blobs.sample.type != BLOB_TYPE:
         return None
@@ -499,9 +507,9 @@ def _uniform(reader: PuffinReader) -> tuple[list[str], list[Range]] | None:
     offsets, lengths, end = blobs.offsets, blobs.lengths, reader.footer.offset
     if paths is None or cardinalities is None or int(offsets.min()) < len(MAGIC) or int(lengths.min()) < FRAME_OVERHEAD:
         return None
-    if (lengths > end - offsets).any() or int(lengths.sum()) > end:
+    if (lengths > np.minimum(end - offsets, reader.limits.max_vector_bytes)).any() or int(lengths.sum()) > end:
         return None
-    return paths, list(zip(offsets.tolist(), lengths.tolist(), cardinalities.tolist(), strict=True))
+    return paths, offsets, lengths, cardinalities
 
 
 def _listed(reader: PuffinReader) -> tuple[list[str], list[Range]]:

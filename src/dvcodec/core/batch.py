@@ -165,7 +165,7 @@ def _checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
     """Return whether the CRC of each frame matches: bool[n]; False for frames too short for one."""
     ok = sizes >= FRAME_OVERHEAD
     begins, ends = starts[ok] + LENGTH_BYTES, (starts + sizes)[ok] - CRC_BYTES
-    computed = [crc32(view[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+    computed = list(map(crc32, map(view.__getitem__, map(slice, begins.tolist(), ends.tolist()))))
     stored = u32(np.frombuffer(view, np.uint8), ends).astype("<u4").byteswap()
     ok[ok] = stored == np.array(computed, np.uint32)
     return ok
@@ -381,7 +381,7 @@ def _load(frames: Frames) -> list[RowSet]:
     found = read_small(frames)
     stops = found.begins + found.sizes
     stored = zip(repeat(frames.window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
-    rows = [RowSet(Stored(one)) for one in stored]
+    rows = list(map(RowSet, map(Stored, stored)))
     for i in np.flatnonzero(found.others | (found.rows == 0)).tolist():
         rows[i] = frames.read(i).load()
     return rows

@@ -10,7 +10,7 @@ These files have no count, footer or names: Delta's log and Paimon's index manif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -116,11 +116,6 @@ def load_ranges(
     """
     check_limits(limits)
     found: dict[Range, RowSet] = {}
-
-    def load_one(one: Range) -> None:
-        cursor = read_frame(source, one[0], one[1], limits)
-        found[one] = vector.load(cursor, allowed, one[2], limits, verify_checksum=verify_checksum)
-
     many = []
     for one in dict.fromkeys(ranges):
         offset, size, rows = one
@@ -128,29 +123,56 @@ def load_ranges(
         if whole and 0 <= offset < _MOST and 0 <= size <= limits.max_vector_bytes and 0 <= (rows or 0) < _MOST:
             many.append(one)
         else:
-            load_one(one)
-    many.sort(key=itemgetter(0))
+            cursor = read_frame(source, offset, size, limits)
+            found[one] = vector.load(cursor, allowed, rows, limits, verify_checksum=verify_checksum)
     offsets, sizes = (np.array([one[i] for one in many], np.int64) for i in range(2))
     stated = np.array([-1 if rows is None else rows for _, _, rows in many], np.int64)
+    rows_of = load_at(source, offsets, sizes, stated, allowed=allowed, limits=limits, verify_checksum=verify_checksum)
+    found.update(zip(many, rows_of, strict=True))
+    return [found[one] for one in ranges]
+
+
+def load_at(
+    source: Source,
+    offsets: Index,
+    sizes: Index,
+    cardinalities: Index,
+    *,
+    allowed: tuple[Magic, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> list[RowSet]:
+    """Read the vectors at byte ranges of a file, in any order; neighbours are read and decoded together.
+
+    Args:
+        source: the file.
+        offsets: int64[n], first byte of each frame.
+        sizes: int64[n], bytes of each frame, within `limits`.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        allowed: magics that the format allows.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs.
+
+    Raises:
+        DecodeError: a vector is corrupt (see `core.vector.read`), or a range is outside the file.
+        OSError: the file cannot be read.
+    """
+    order = np.argsort(offsets, kind="stable")
+    offsets, sizes, stated = offsets[order], sizes[order], cardinalities[order]
+    load = partial(batch.load, allowed=allowed, limits=limits, verify_checksum=verify_checksum)
+    found: list[RowSet] = []
     for first, last, start, stop in coalesce(offsets, sizes):
-        near = many[first:last]
+        within = slice(first, last)
         try:
             window = read_window(source, start, stop - start)
         except Truncated:  # of one of them, which says so
-            for one in near:
-                load_one(one)
-            continue
-        rows_of = batch.load(
-            window,
-            offsets[first:last] - start,
-            sizes[first:last],
-            allowed=allowed,
-            cardinalities=stated[first:last],
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
-        found.update(zip(near, rows_of, strict=True))
-    return [found[one] for one in ranges]
+            for i in range(first, last):
+                window = read_window(source, int(offsets[i]), int(sizes[i]))
+                found += load(window, np.zeros(1, np.int64), sizes[i : i + 1], cardinalities=stated[i : i + 1])
+        else:
+            found += load(window, offsets[within] - start, sizes[within], cardinalities=stated[within])
+    placed = dict(zip(order.tolist(), found, strict=True))
+    return [placed[i] for i in range(len(found))]
 
 
 def few_at(
