@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from typing import Protocol, TypeAlias
 
@@ -28,6 +27,7 @@ from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet, check_rows
+from dvcodec.core.text import TextEnum
 from dvcodec.core.usage import check_type
 from dvcodec.core.vector import Magic, Vector, walk
 from dvcodec.io import Source
@@ -43,7 +43,7 @@ HEAD_BYTES = 16
 _LOG = logging.getLogger("dvcodec.formats")
 
 
-class ContainerKind(str, Enum):
+class ContainerKind(TextEnum):
     """The container format of a file.
 
     Formats of other packages are members too, under their names, but not among those that are listed.

@@ -287,6 +287,9 @@ def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
     (tmp_path / "x").touch()
     assert run(command, tmp_path).complaint.startswith(f"{tmp_path}: no table (")
     assert run(command, tmp_path / "gone").complaint == f"{tmp_path / 'gone'}: no such folder"
+    assert run(command, "shop.orders").complaint.endswith(
+        "no such folder; a table of a catalog is opened with the catalog (--catalog)"
+    )
 
 
 @pytest.mark.parametrize("command", ["audit", "table", "log"])

@@ -47,7 +47,7 @@ class Bench:
         return self._order(**self._which, **how)
 
     def killed(self, *, old: bool) -> Iterator[int]:
-        """Run again and again, each time killed at another step, and yield it; a gate leaves out steps before the end."""
+        """Run again and again, killed at another step each time; a gate leaves out steps before the last."""
         answer = self.run(old=old)
         assert answer["error"] is None, answer
         count = len(answer["steps"])

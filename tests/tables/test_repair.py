@@ -412,8 +412,8 @@ def position_deletes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("craft", "line"),
     [
-        (unreadable, "not committed: take-from-snapshot: deleted rows would be live again"),
-        (position_deletes, "not committed: correct-file-size: it concerns position deletes: upgrade-deletes"),
+        (unreadable, "not committed: take-from-snapshot of .*: deleted rows would be live again"),
+        (position_deletes, "not committed: correct-file-size of .*: it concerns position deletes: upgrade-deletes"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
@@ -421,7 +421,7 @@ def test_what_is_left(tmp_path: Path, craft: Callable[[Path], None], line: str) 
     folder = tmp_path / "t"
     craft(folder)
     files = set(folder.rglob("*"))
-    assert run("repair", folder, "--commit").complaint.startswith(line.format(folder))
+    assert re.match(line, run("repair", folder, "--commit").complaint)
     done = run("repair", folder, "--commit", "--json")
     assert (done.json["commit"]["committed"], len(done.json["commit"]["left"])) == (False, 1)
     assert set(folder.rglob("*")) == files
@@ -609,7 +609,7 @@ def test_vectors_that_cannot_be_read(kind: str, damage: str, tmp_path: Path) -> 
     assert "1 repair can be committed, nothing was written yet: add --commit" in shown.out
     if flags:
         left = run("repair", folder, "--commit")
-        assert left.complaint.startswith(f"not committed: {action}: deleted rows would be live again")
+        assert re.match(f"not committed: {action} of .*: deleted rows would be live again", left.complaint)
         assert (left.code, left.out.splitlines()[0]) == (1, "nothing was committed")
     done = run("repair", folder, "--commit", *flags)
     assert (done.code, done.err) == (0, "")

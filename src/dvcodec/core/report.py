@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.notebook import card
-from dvcodec.core.text import counted, number, plain
+from dvcodec.core.text import TextEnum, counted, number, plain
 
 
-class Status(str, Enum):
+class Status(TextEnum):
     """The result of a check."""
 
     PASS = "pass"  # noqa: S105

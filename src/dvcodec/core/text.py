@@ -1,15 +1,24 @@
-"""Formats numbers, names and the log for display on the command line and in reports."""
+"""Formats numbers, names and the log for display on the command line and in reports; names that print as text."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from enum import Enum
 from os.path import commonprefix
 
 NOTHING = "–"  # noqa: RUF001
 BARS = "▁▂▃▄▅▆▇█"
 """Few to many, in a strip."""
 NONE_HERE = "·"
+
+
+class TextEnum(str, Enum):
+    """Names that print as their values; Python's own base for that is not in 3.10."""
+
+    def __str__(self) -> str:
+        """Return the value."""
+        return str(self.value)
 
 
 def plain(text: str) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
-from enum import Enum
 from typing import Any, Literal, TypeAlias, cast, get_args
 from urllib.parse import quote
 
@@ -30,6 +29,7 @@ from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import TextEnum
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame
 from dvcodec.iceberg import PositionDeleteFile, write_file
 from dvcodec.io import Source, Storage, StorageOptions, open_sink, storage_of
@@ -348,7 +348,7 @@ def rows_of(snapshot: Snapshot, item: Planned) -> RowSet:
     return rows
 
 
-class How(str, Enum):
+class How(TextEnum):
     """How a vector was converted."""
 
     IN_PLACE = "in-place"

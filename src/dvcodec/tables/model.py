@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from enum import Enum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
@@ -18,7 +17,7 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.notebook import card
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import bytes_text, counted
+from dvcodec.core.text import TextEnum, bytes_text, counted
 from dvcodec.core.text import number as number_text
 from dvcodec.core.vector import DvLocation
 from dvcodec.ops.convert import VectorStats
@@ -41,7 +40,7 @@ POSITION_DELETES = "position-deletes"
 """`DeletionVector.format` of Iceberg v2 delete files, several of which may apply to one data file."""
 
 
-class TableKind(str, Enum):
+class TableKind(TextEnum):
     """The format of the metadata."""
 
     ICEBERG = "iceberg"

@@ -154,9 +154,10 @@ def _of_folder(
 
 
 def _how_to_reach(location: str) -> str:
-    """Say what a path of Databricks is elsewhere."""
+    """Say how a table is named that is no folder here: one of a catalog, or a path of Databricks."""
     if not location.startswith("dbfs:"):
-        return ""
+        named = "." in location and "/" not in location
+        return "; a table of a catalog is opened with the catalog (--catalog)" if named else ""
     inside = location.removeprefix("dbfs:").lstrip("/")
     return f": on a cluster of Databricks it is /dbfs/{inside}, elsewhere name the object store's URL"
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
+from dvcodec.core.text import TextEnum
 from dvcodec.core.usage import check_callable
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
@@ -198,7 +198,7 @@ def _has_terms(segment: Segment, info: FieldInfo) -> bool:
     return dictionary is not None and dictionary.num_keys > 0
 
 
-class Part(str, Enum):
+class Part(TextEnum):
     """A part of a segment."""
 
     STORED = "stored"

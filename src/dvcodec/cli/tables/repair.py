@@ -95,7 +95,8 @@ def _show_done(plan: RepairPlan, done: Repaired, found: Audit) -> None:
         say("  ", ("done", "bold green"), f"  {action.action}: committed{action.message.removeprefix('commit')}")
     _show_unfixed(plan)
     for action, reason in done.left:
-        complain(f"not committed: {action.action}: {reason}")
+        of = action.data_file or action.path
+        complain(f"not committed: {action.action}{f' of {of}' if of else ''}: {reason}")
     if not done.committed:
         print("nothing was committed" if plan.actions or plan.unfixed else "nothing to repair")
         return

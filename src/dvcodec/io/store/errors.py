@@ -6,11 +6,12 @@ import errno
 import html
 import os
 import re
-from enum import Enum
 from typing import Any
 
+from dvcodec.core.text import TextEnum
 
-class Reason(str, Enum):
+
+class Reason(TextEnum):
     """Why a request failed."""
 
     NO_OBJECT = "no such object"

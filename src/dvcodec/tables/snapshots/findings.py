@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.text import TextEnum
 from dvcodec.io.target import HIDDEN
 from dvcodec.tables.model import DeletionVector
 
@@ -16,7 +16,7 @@ __all__ = ["Finding", "Severity", "place", "shortened"]
 _MOST = 1000
 
 
-class Severity(str, Enum):
+class Severity(TextEnum):
     """What a finding means for readers of the table."""
 
     ERROR = "error"
