@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,16 @@ def test_the_lowest_versions_are_the_lower_bounds() -> None:
         assert match
         (version,) = chosen[match[1]]
         assert version == match[2] or version.startswith(f"{match[2]}."), f"{one}: make pins"
+
+
+@in_the_tree
+def test_the_recipe_for_conda_asks_for_what_the_package_asks_for() -> None:
+    stated = project()["project"]
+    text = (ROOT / "release" / "conda" / "recipe.yaml").read_text()
+    run = re.search(r"^  run:\n    - python >=\S+ \S+ \}\}\n((?:    - .*\n)+)", text, re.MULTILINE)
+    assert run
+    assert run[1].replace("    - ", "").replace(" ", "").splitlines() == stated["dependencies"]
+    assert f'\n  version: "{dvcodec.__version__}"\n' in text
+    if sys.version_info >= (3, 11):
+        made = runpy.run_path(str(ROOT / "release" / "conda" / "make.py"))["made"]
+        assert text == made(), "run release/conda/make.py"
