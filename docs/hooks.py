@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,12 @@ _CODE = re.compile(r"^<!-- code: (\S+)((?: \w+)+) -->$", re.MULTILINE)
 _NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
 _PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_config(config: Any, **_: Any) -> None:
+    """Offer other versions of the site, if mike builds it: they are listed beside it, where nothing else is fetched."""
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike"}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

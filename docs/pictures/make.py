@@ -30,7 +30,23 @@ def picture(name: str, *arguments: str) -> None:
     sys.argv = ["dvcodec", *arguments]
     with suppress(SystemExit):
         main()
-    svg = shown.export_svg(title=f"dvcodec {' '.join(arguments)}", unique_id="dvcodec")
+    keep(name, shown, f"dvcodec {' '.join(arguments)}")
+
+
+def phone(vectors: dict[str, RowSet], row_count: int) -> None:
+    """Keep where the rows of vectors are as SVG, narrow enough for a telephone."""
+    shown = Console(record=True, width=40, force_terminal=True, highlight=False)
+    render.console = lambda: shown
+    table = render.Table("data file", "where")
+    for name, rows in vectors.items():
+        table.add(name, render.density_strip(rows, row_count, width=24))
+    table.show()
+    keep("phone", shown, "deletes.puffin")
+
+
+def keep(name: str, shown: Console, title: str) -> None:
+    """Write what a console has shown."""
+    svg = shown.export_svg(title=title, unique_id="dvcodec")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "Menlo, Consolas")
     (HERE / f"{name}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
 
@@ -64,6 +80,7 @@ def draw() -> None:
         os.chdir(folder)
         iceberg.write_deletion_vectors("deletes.puffin", vectors, order="given")
         picture("inspect", "inspect", "deletes.puffin", "--rows", str(rows))
+        phone({Path(name).name: deleted for name, deleted in vectors.items()}, rows)
         if CHROMIUM is not None:
             report_page(Path(folder))
 
