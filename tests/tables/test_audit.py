@@ -192,7 +192,7 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (grown_data, [("data-file-size", C)]),
     (moved, [("moved", None)]),
 ]
-WARNINGS = {"gone-data-file", "stale-blob-path", "moved"}
+WARNINGS = {"gone-data-file", "moved"}
 
 
 @each(("damage", "expected"), CASES, ids=[getattr(damage, "__name__", "no_size") for damage, _ in CASES])

@@ -23,6 +23,7 @@ from dvcodec.tables import (
     audit,
     commit_repair,
     enable,
+    live_batches,
     open_table,
     repair_plan,
 )
@@ -73,7 +74,7 @@ def broken(table: FakeTable, folder: Path) -> None:
         (gone_file, "drop-vectors", RowSet()),
         (stale, "rewrite-paths", RowSet()),
         (stale_metadata, "rewrite-paths", RowSet()),
-        (stale_blob, "rewrite-paths", RowSet()),
+        (stale_blob, "write-again", RowSet([1, 2, 500])),
         (wrong_count, "correct-cardinality", RowSet()),
         (wrong_size, "correct-file-size", RowSet()),
         (orphan, "remove-file", RowSet()),
@@ -421,6 +422,9 @@ def test_what_is_left(tmp_path: Path, craft: Callable[[Path], None], line: str) 
     folder = tmp_path / "t"
     craft(folder)
     files = set(folder.rglob("*"))
+    shown = run("repair", folder)
+    assert "can be committed" not in shown.out
+    assert re.match(line, shown.complaint) if shown.err else "needs --accept-restored-rows" in shown.out
     assert re.match(line, run("repair", folder, "--commit").complaint)
     done = run("repair", folder, "--commit", "--json")
     assert (done.json["commit"]["committed"], len(done.json["commit"]["left"])) == (False, 1)
@@ -623,3 +627,33 @@ def test_vectors_that_cannot_be_read(kind: str, damage: str, tmp_path: Path) -> 
     open_table(folder).delete("id = 7")
     for found in live_by_libraries(folder):
         assert found == [number for number in expected if number != 7]
+
+
+BESIDE = [
+    ("iceberg", lambda data: len(data) - 2, "container"),
+    ("iceberg", lambda data: data.index(b"referenced-data-file") + 2, "blob-properties"),
+    ("iceberg", lambda data: data.index(b"/data/") + 6, "referenced-data-file"),
+    ("iceberg", lambda data: data.index(b"/data/") - 2, "stale-blob-path"),
+    ("iceberg", lambda data: data.index(b'"length"') + 9, "blob-at-range"),
+    ("delta", lambda _: 0, "container"),
+    ("paimon", lambda _: 0, "container"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*polars_iceberg.*")
+@pytest.mark.parametrize(("kind", "place", "check"), BESIDE, ids=lambda one: "" if callable(one) else str(one))
+def test_damage_beside_the_vectors(kind: str, place: Callable[[bytes], int], check: str, tmp_path: Path) -> None:
+    """The metadata still finds the vectors: they are written again, and libraries read the rows of before."""
+    folder = tmp_path / "t"
+    MADE[kind](folder)
+    before = sorted(pa.chunked_array([one["id"] for one in live_batches(open_table(folder))]).to_pylist())
+    path = open_table(folder).snapshot().vectors[0].location
+    flip(path, place(Path(path).read_bytes()))
+    found = run("audit", folder, "--json", "--no-orphans")
+    assert check in [one["check"] for one in found.json["findings"]]
+    done = run("repair", folder, "--commit")
+    assert (done.code, done.err) == (0, "")
+    assert path not in [vector.location for vector in open_table(folder).snapshot().vectors]
+    assert sorted(pa.chunked_array([one["id"] for one in live_batches(open_table(folder))]).to_pylist()) == before
+    for ids in live_by_libraries(folder):
+        assert ids == before

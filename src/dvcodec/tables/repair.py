@@ -18,8 +18,8 @@ Actions, each the `action` of its `RepairAction`:
   bound of the former, if known;
 - ``restore-rows``: commit the removal of a vector that cannot be read, if no older one helps: its rows become live
   again;
-- ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly, or that is
-  recorded in another partition than its data file;
+- ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly, that is in a
+  file with damage beside its vectors, or that is recorded in another partition than its data file;
 - ``correct-range``: commit the vector from where its Puffin file has it, for one with another range in the metadata;
 - ``correct-cardinality``, ``correct-file-size``: commit the counted number;
 - ``remove-file``: remove a file that no snapshot needs.
@@ -40,7 +40,7 @@ from dvcodec.ops.correct import Correction, correct
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.convert import FRAMED
-from dvcodec.tables.deleting.run import Plan, attempt
+from dvcodec.tables.deleting.run import Committer, Plan, attempt
 from dvcodec.tables.model import (
     POSITION_DELETES,
     DataFile,
@@ -131,7 +131,9 @@ class RepairPlan:
 
 
 _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
-_DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
+_DESCRIBED = frozenset(
+    {"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec", "stale-blob-path"}
+)
 _OF_FILE = _UNREADABLE | _DESCRIBED | rules.OF_ANOTHER | {"container", "frame", "cardinality", "overlap"}
 """Checks of a vector's bytes, range or file, which a new vector in a new file fixes."""
 _OF_RANGE = _UNREADABLE | rules.OF_ANOTHER | {"cardinality"}
@@ -143,10 +145,11 @@ _COMBINED = {
         _DESCRIBED,
         ("write-again", "commit the vector of {file} from a new file, which describes it correctly"),
     ),
+    "container": ("write-again", "commit the vector of {file} from a new file, for {place}, damaged beside it"),
 }
 """Checks whose findings one new vector of all rows fixes: the action, and the message."""
 _RANGE = "correct-range", "commit the vector of {file} from {place}, the place in the footer, of {rows} rows"
-_STALE = frozenset({"stale-path", "stale-blob-path"})
+_STALE = frozenset({"stale-path"})
 
 
 def repair_plan(audit: Audit, table: Table) -> RepairPlan:
@@ -197,7 +200,10 @@ class _Planner:
             self._add(finding, action or (None if plan is None else plan(self, finding)))
 
     def finish(self) -> None:
-        """Plan the new paths, for all vectors of a container at once."""
+        """Plan what concerns all vectors of a file at once."""
+        for finding in self.unfixed:
+            if finding.check == "container":
+                self._copy_vectors(finding)
         for location, findings in self._stale.items():
             mapping = {
                 finding.actual: finding.expected
@@ -276,6 +282,23 @@ class _Planner:
             self._snapshot.info.id,
             rows.cardinality,
         )
+
+    def _describe(self, finding: Finding) -> RepairAction | None:
+        """Plan a new file for a vector where the metadata has it, if its file says that of no other data file."""
+        vector = finding.vectors[0]
+        of_other = finding.check == "referenced-data-file" and self._snapshot.path_matcher.find(str(finding.actual))
+        if of_other or vector in self._lost:
+            return None
+        self._right.pop(vector, None)
+        return self._combine(finding, _COMBINED["blob-properties"])
+
+    def _copy_vectors(self, finding: Finding) -> None:
+        """Plan new files for vectors of a file with damage beside them, which the metadata still finds there."""
+        for vector in finding.vectors:
+            of_vector = replace(finding, vectors=(vector,), data_file=vector.data_file)
+            action = None if vector in self._lost or vector.data_file in self._fixed else self._combine(of_vector)
+            if action is not None:
+                self._add(of_vector, action)
 
     def _drop(self, finding: Finding) -> RepairAction:
         kept = finding.vectors[:1] if finding.check == "equal-vectors" else ()
@@ -391,7 +414,8 @@ class _Planner:
         "orphan-vector-file": _remove_file,
         "orphan-data-file": _remove_file,
         **dict.fromkeys(_UNREADABLE, _recover),
-        **dict.fromkeys(_COMBINED, _combine),
+        **dict.fromkeys(rules.OF_ANOTHER, _describe),
+        **dict.fromkeys(_COMBINED.keys() - {"container"}, _combine),
     }
 
 
@@ -571,6 +595,37 @@ def commit_repair(plan: RepairPlan, table: Table, *, accept_restored_rows: bool 
     check_type(accept_restored_rows, bool, "accept_restored_rows", "a bool")
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
+    writer, base, new, judged = _judged(plan, table, accept_restored_rows=accept_restored_rows)
+    done = tuple(action for action, reason in judged if reason is None)
+    left = tuple((action, reason) for action, reason in judged if reason is not None)
+    deletes, writer.dropped = tuple(new.deletes(done)), new.dropped(done)
+    if not deletes and not writer.dropped:
+        return Repaired(base.info.id, False, (), left)
+    with refreshed(table):
+        snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
+    return Repaired(snapshot, True, done, left, len(deletes), size)
+
+
+def judge_repair(
+    plan: RepairPlan, table: Table, *, accept_restored_rows: bool = False
+) -> tuple[tuple[RepairAction, str | None], ...]:
+    """Return the actions of a plan, each with the reason why `commit_repair` would leave it; None if it would not.
+
+    Args:
+        plan: see `commit_repair`.
+        table: see `commit_repair`.
+        accept_restored_rows: see `commit_repair`.
+
+    Raises:
+        UsageError, Unsupported, CommitConflict, DecodeError, OSError: see `commit_repair`.
+    """
+    return _judged(plan, table, accept_restored_rows=accept_restored_rows)[-1]
+
+
+def _judged(
+    plan: RepairPlan, table: Table, *, accept_restored_rows: bool
+) -> tuple[Committer[Any], Snapshot, _NewVectors, tuple[tuple[RepairAction, str | None], ...]]:
+    """Return the committer, the snapshot that it builds on, the new vectors, and the judged actions."""
     writer = committer_of(table)
     base = writer.current()
     if base.info.id != plan.snapshot:
@@ -580,15 +635,7 @@ def commit_repair(plan: RepairPlan, table: Table, *, accept_restored_rows: bool 
     writer.check(base)
     writer.check_vectors(base)
     new = _NewVectors(base, plan, accept_restored_rows=accept_restored_rows)
-    judged = [(action, new.reason(action)) for action in plan.actions]
-    done = tuple(action for action, reason in judged if reason is None)
-    left = tuple((action, reason) for action, reason in judged if reason is not None)
-    deletes, writer.dropped = tuple(new.deletes(done)), new.dropped(done)
-    if not deletes and not writer.dropped:
-        return Repaired(base.info.id, False, (), left)
-    with refreshed(table):
-        snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
-    return Repaired(snapshot, True, done, left, len(deletes), size)
+    return writer, base, new, tuple((action, new.reason(action)) for action in plan.actions)
 
 
 class _NewVectors:
@@ -637,7 +684,12 @@ class _NewVectors:
         checksum of the file system may cover several vectors.
         """
         wanted = {vector.data_file for action in actions for vector in action.replaces}
-        damaged = {vector.location for action in actions for vector in action.replaces if vector in self._recovered}
+        damaged = {
+            vector.location
+            for action in actions
+            for vector in action.replaces
+            if vector in self._recovered or not (_DESCRIBED | rules.OF_ANOTHER).isdisjoint(action.fixes)
+        }
         for vector in self._base.vectors:
             if vector.location and vector.location in damaged and isinstance(self._of(vector), FileDelete):
                 wanted.add(vector.data_file)

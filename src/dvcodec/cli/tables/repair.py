@@ -10,11 +10,12 @@ from dvcodec.cli.common import complain
 from dvcodec.cli.render import counter, print_json, say
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, OnlyWriter, Orphans, Reference, TableName, Threads, opened
 from dvcodec.cli.targets import Json
+from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.text import counted, plain
 from dvcodec.tables import Table, TableKind
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
+from dvcodec.tables.repair import RepairAction, Repaired, RepairPlan, commit_repair, judge_repair, repair_plan
 from dvcodec.tables.snapshots.findings import Severity
 
 _GOING_BACK = {
@@ -67,7 +68,7 @@ def repair(
     if as_json:
         print_json(plan.to_dict() | ({} if done is None else {"commit": done.to_dict(), "audit": found.summary()}))
     elif done is None:
-        _show_plan(plan, accept_restored_rows=accept_restored_rows)
+        _show_plan(plan, table, accept_restored_rows=accept_restored_rows)
         _show_going_back(plan, found.older)
     else:
         _show_done(plan, done, found)
@@ -75,19 +76,35 @@ def repair(
     raise typer.Exit(0 if found.ok else 1)
 
 
-def _show_plan(plan: RepairPlan, *, accept_restored_rows: bool) -> None:
+def _show_plan(plan: RepairPlan, table: Table, *, accept_restored_rows: bool) -> None:
     for action in plan.actions:
         say("  ", (action.action, "bold"), f" ({', '.join(action.fixes)})  {action.message}")
     _show_unfixed(plan)
+    if not plan.actions:
+        print("nothing can be repaired here" if plan.unfixed else "nothing to repair")
+        return
+    try:
+        judged = judge_repair(plan, table, accept_restored_rows=accept_restored_rows)
+    except (UsageError, Unsupported) as refusal:
+        complain(f"nothing can be committed: {refusal}")
+        return
     waiting = sum(action.restores_rows for action in plan.actions) * (not accept_restored_rows)
-    able = sum(action.is_committed for action in plan.actions) - waiting
+    able = sum(reason is None for _, reason in judged)
     if able:
         print(f"{counted(able, 'repair')} can be committed, nothing was written yet: add --commit")
     if waiting:
         rows = "makes deleted rows live again, and needs" if waiting == 1 else "make deleted rows live again, and need"
         print(f"{counted(waiting, 'repair')} {rows} --accept-restored-rows with --commit")
     if not able and not waiting:
-        print("nothing can be repaired here" if plan.actions or plan.unfixed else "nothing to repair")
+        print("nothing can be repaired here")
+    for action, reason in judged:
+        if reason is not None and (accept_restored_rows or not action.restores_rows):
+            _show_left(action, reason)
+
+
+def _show_left(action: RepairAction, reason: str) -> None:
+    of = action.data_file or action.path
+    complain(f"not committed: {action.action}{f' of {of}' if of else ''}: {reason}")
 
 
 def _show_done(plan: RepairPlan, done: Repaired, found: Audit) -> None:
@@ -95,8 +112,7 @@ def _show_done(plan: RepairPlan, done: Repaired, found: Audit) -> None:
         say("  ", ("done", "bold green"), f"  {action.action}: committed{action.message.removeprefix('commit')}")
     _show_unfixed(plan)
     for action, reason in done.left:
-        of = action.data_file or action.path
-        complain(f"not committed: {action.action}{f' of {of}' if of else ''}: {reason}")
+        _show_left(action, reason)
     if not done.committed:
         print("nothing was committed" if plan.actions or plan.unfixed else "nothing to repair")
         return

@@ -223,6 +223,5 @@ _SEVERITIES = {
     "metadata-name": Severity.WARNING,
     "moved": Severity.WARNING,
     "references": Severity.WARNING,
-    "stale-blob-path": Severity.WARNING,
 }
 """Checks that are not errors."""
