@@ -414,7 +414,7 @@ def position_deletes(folder: Path) -> None:
     ("craft", "line"),
     [
         (unreadable, "not committed: take-from-snapshot of .*: deleted rows would be live again"),
-        (position_deletes, "not committed: correct-file-size of .*: it concerns position deletes: upgrade-deletes"),
+        (position_deletes, "not committed: correct-file-size of .*: it concerns position deletes: compact-deletes"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -11,12 +11,13 @@ from dvcodec.core.errors import MissingExtra
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.csv as csv_reader
     import pyarrow.dataset as ds
     import pyarrow.json as json_reader
     import pyarrow.parquet as pq
     from pyarrow import fs, types
 
-__all__ = ["LazyModule", "ds", "fs", "json_reader", "pa", "pc", "pq", "require_extra", "types"]
+__all__ = ["LazyModule", "csv_reader", "ds", "fs", "json_reader", "pa", "pc", "pq", "require_extra", "types"]
 
 
 class LazyModule:
@@ -37,8 +38,9 @@ class LazyModule:
 
 if not TYPE_CHECKING:
     pa = LazyModule("pyarrow", "arrow")
-    pc, ds, pq, fs, json_reader, types = (
-        LazyModule(f"pyarrow.{name}", "arrow") for name in ("compute", "dataset", "parquet", "fs", "json", "types")
+    pc, csv_reader, ds, pq, fs, json_reader, types = (
+        LazyModule(f"pyarrow.{name}", "arrow")
+        for name in ("compute", "csv", "dataset", "parquet", "fs", "json", "types")
     )
 
 

@@ -632,10 +632,12 @@ def _judged(
         raise CommitConflict(
             f"{table.location}: the current snapshot is {base.info.id}, and {plan.snapshot} was audited: audit it again"
         )
-    writer.check(base)
-    writer.check_vectors(base)
     new = _NewVectors(base, plan, accept_restored_rows=accept_restored_rows)
-    return writer, base, new, tuple((action, new.reason(action)) for action in plan.actions)
+    judged = tuple((action, new.reason(action)) for action in plan.actions)
+    if any(reason is None for _, reason in judged):
+        writer.check(base)
+        writer.check_vectors(base)
+    return writer, base, new, judged
 
 
 class _NewVectors:
@@ -705,7 +707,9 @@ class _NewVectors:
     def _of(self, vector: DeletionVector) -> FileDelete | str | None:
         """Return what is committed in place of a vector, or why nothing can be; None if its data file is gone."""
         if vector.format == POSITION_DELETES:
-            return "it concerns position deletes: upgrade-deletes replaces them by vectors"
+            return (
+                "it concerns position deletes: compact-deletes writes them anew, upgrade-deletes makes vectors of them"
+            )
         file = self._base.files.get(str(vector.data_file))
         if file is None:
             return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import re
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -195,8 +197,10 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not int"):
         found(table, 5, ["a"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match=r"keys gone\.csv: expected a Parquet file; COPY \(FROM 'gone\.csv'\) TO "):
-        found(table, "gone.csv", ["a"])
+    with pytest.raises(
+        UsageError, match=r"keys gone\.json: expected a Parquet or CSV file; COPY \(FROM 'gone\.json'\) TO "
+    ):
+        found(table, "gone.json", ["a"])
     with pytest.raises(UsageError, match="no Parquet files"):
         found(table, tmp_path / "empty", ["a"])
     (tmp_path / "no.parquet").write_bytes(b"x")
@@ -278,3 +282,36 @@ def test_names_of_columns(where: str, tmp_path: Path) -> None:
     table = PlainTable(tmp_path, pa.table({"position": [5, 6, 7], "c0": ["a", "b", "c"], "C0": [1, 2, 3]}))
     keys = pa.table({"C0": [2, 3], "position": [6, 6], "c0": ["b", "c"]})
     assert found(table, keys, ["c0", "position", "C0"]) == [{1}]
+
+
+def test_keys_in_csv_have_the_types_of_the_table(tmp_path: Path) -> None:
+    day, moment = date(2026, 5, 4), np.datetime64("2026-05-04T10:00:00.000500")
+    columns: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
+        "number": (pa.int32(), [7, 8], ["008", "9"]),
+        "text": (pa.string(), ["007", "NULL"], ["NULL", "7"]),
+        "price": (pa.decimal128(9, 2), [Decimal("1.50"), Decimal("2.00")], ["2", "1.75"]),
+        "day": (pa.date32(), [day, None], ["2026-05-04", ""]),
+        "moment": (pa.timestamp("us"), [moment, None], ["2026-05-04 10:00:00.000500", ""]),
+        "large": (pa.int64(), [2**62 + 1, 2**62], ["4611686018427387905", "1"]),
+    }
+    rows = {"number": {1}, "text": {1}, "price": {1}, "day": {0}, "moment": {0}, "large": {0}}
+    table = PlainTable(
+        tmp_path, pa.table({name: pa.array(values, kind) for name, (kind, values, _) in columns.items()})
+    )
+    for name, (_, _, keys) in columns.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join([f"other,{name}", *(f"x,{key}" for key in keys)]))
+        assert found(table, path, [name]) == [rows[name]]
+    pressed = tmp_path / "two.tsv.gz"
+    pressed.write_bytes(gzip.compress(b"text\tnumber\n007\t7\nNULL\t7\n"))
+    assert found(table, pressed, ["number", "text"]) == [{0}]
+    for name, text, why in [
+        ("number", "number\n7.5\n", "CSV conversion error to int32: invalid value '7.5'"),
+        ("price", "price\n1.505\n", "would|scale|decimal"),
+        ("number", "x\n7\n", "expected a column 'number', found 0"),
+        ("number", "number,number\n7,8\n", "expected a column 'number', found 2"),
+        ("number", "", "Empty CSV file"),
+    ]:
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(UsageError, match=why):
+            found(table, tmp_path / "bad.csv", [name])

@@ -47,7 +47,10 @@ def delete(
     keys: Annotated[
         str | None,
         typer.Option(
-            "--keys", metavar="FILE", help="Parquet file with the keys of the rows to delete.", show_default=False
+            "--keys",
+            metavar="FILE",
+            help="Parquet or CSV file with the keys of the rows to delete.",
+            show_default=False,
         ),
     ] = None,
     on: Annotated[
@@ -59,7 +62,7 @@ def delete(
         typer.Option(
             "--positions",
             metavar="FILE",
-            help="Parquet file with the columns file_path and pos (0-based rows of data files).",
+            help="Parquet or CSV file with the columns file_path and pos (0-based rows of data files).",
             show_default=False,
         ),
     ] = None,

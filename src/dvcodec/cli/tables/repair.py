@@ -19,12 +19,14 @@ from dvcodec.tables.repair import RepairAction, Repaired, RepairPlan, commit_rep
 from dvcodec.tables.snapshots.findings import Severity
 
 _GOING_BACK = {
-    TableKind.ICEBERG: "CALL CATALOG.system.rollback_to_snapshot('TABLE', {id}) in Spark",
+    TableKind.ICEBERG: "CALL CATALOG.system.rollback_to_snapshot('TABLE', {id}) in Spark, or, of a table of version 2, "
+    "manage_snapshots().rollback_to_snapshot({id}).commit() in pyiceberg",
     TableKind.DELTA: "RESTORE TABLE delta.`{location}` TO VERSION AS OF {id} in Spark, or restore({id}) of deltalake",
     TableKind.PAIMON: "CALL sys.rollback(table => 'TABLE', version => {id}) in Spark",
     TableKind.LANCE: "lance.dataset('{location}', version={id}).restore()",
 }
 """How the engines of a format make an older snapshot the current one."""
+_NOTHING = "nothing to repair; data files were not opened, as audit --deep does"
 
 
 def repair(
@@ -81,7 +83,7 @@ def _show_plan(plan: RepairPlan, table: Table, *, accept_restored_rows: bool) ->
         say("  ", (action.action, "bold"), f" ({', '.join(action.fixes)})  {action.message}")
     _show_unfixed(plan)
     if not plan.actions:
-        print("nothing can be repaired here" if plan.unfixed else "nothing to repair")
+        print("nothing can be repaired here" if plan.unfixed else _NOTHING)
         return
     try:
         judged = judge_repair(plan, table, accept_restored_rows=accept_restored_rows)
@@ -114,7 +116,7 @@ def _show_done(plan: RepairPlan, done: Repaired, found: Audit) -> None:
     for action, reason in done.left:
         _show_left(action, reason)
     if not done.committed:
-        print("nothing was committed" if plan.actions or plan.unfixed else "nothing to repair")
+        print("nothing was committed" if plan.actions or plan.unfixed else _NOTHING)
         return
     left = sum(finding.severity is Severity.ERROR for finding in found.findings)
     print(
@@ -129,8 +131,9 @@ def _show_unfixed(plan: RepairPlan) -> None:
 
 
 def _show_going_back(plan: RepairPlan, older: int | None) -> None:
-    """Name the engine's own way back, where deletes are lost otherwise."""
-    if older is None or plan.kind not in _GOING_BACK or not any(action.restores_rows for action in plan.actions):
+    """Name the engine's own way back, where deletes are lost otherwise, or nothing is repaired."""
+    lossy = plan.unfixed or any(action.restores_rows for action in plan.actions)
+    if older is None or plan.kind not in _GOING_BACK or not lossy:
         return
     how = _GOING_BACK[plan.kind].format(id=older, location=plain(plan.table))
     print(f"snapshot {older} has none of these errors; to go back to it, and lose what was committed since: {how}")

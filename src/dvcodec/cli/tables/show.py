@@ -312,7 +312,8 @@ def _show_audit(found: Audit, every: bool) -> None:
                 say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
     counts = found.counts
     stored = "" if counts.stored_files is None else f", {counted(counts.stored_files, 'file')} in the folder"
-    footers = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
+    opened_files = f"{number(counts.counted_files)} opened" if counts.counted_files is not None else "not opened"
+    footers = f" ({opened_files})" if found.kind is not TableKind.SCORCH or counts.counted_files is not None else ""
     looked = f"{counted(counts.data_files, 'data file')}{footers}, {counted(counts.vectors, 'vector')}"
     looked += f" in {counted(counts.containers, 'file')}{stored}"
     summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]

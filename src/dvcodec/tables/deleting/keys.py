@@ -129,7 +129,8 @@ def keys_finder(keys: ArrowInput, on: Sequence[str]) -> Finder:
 
     Args:
         keys: a table, batch, reader or dataset of pyarrow's; a data frame that exports Arrow; the path or URL of a
-            Parquet file, or a local folder of them. A reader is read once, by the first `Finder.prepare`.
+            Parquet or CSV file, or a local folder of Parquet files. A reader is read once, by the first
+            `Finder.prepare`.
         on: names of the columns, which the keys have too; spelled as in the table.
 
     Raises:
@@ -156,7 +157,7 @@ class _Keys:
         kinds = [joinable(field.type, field.name) for field in schema]
         stored = self._stored
         if stored is None:
-            with open_batches(self._keys, self._on, "keys") as batches:
+            with open_batches(self._keys, self._on, kinds, "keys") as batches:
                 stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds)
             self._keys = None  # a reader cannot be read again, and the others need not be
         elif stored.schema.types != kinds:

@@ -1,7 +1,7 @@
 """Rows to delete by their positions, as the caller knows them; and rows that a caller hands over.
 
-These are Arrow in any of its forms, or Parquet, read batch by batch. A folder of Parquet files that is not a table is
-listed.
+These are Arrow in any of its forms, Parquet or CSV, read batch by batch. A folder of Parquet files that is not a table
+is listed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import ds, pa
+from dvcodec.core.extras import csv_reader, ds, pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.iceberg import FILE_PATH, POS, vectors_from_arrow
-from dvcodec.io import Listed, Storage
+from dvcodec.io import Listed, Source, Storage
+from dvcodec.io.source import RandomAccess
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile
@@ -73,17 +74,21 @@ def _refuse_links(folder: str) -> None:
 ArrowInput: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
 
 
-_TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+_DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+_OTHER_TEXT = (".txt", ".json", ".jsonl", ".ndjson")
 
 
 @contextmanager
-def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Iterator[Iterator[pa.RecordBatch]]:
+def open_batches(
+    source: ArrowInput, columns: Sequence[str], kinds: Sequence[pa.DataType], what: str
+) -> Iterator[Iterator[pa.RecordBatch]]:
     """Open rows for reading once.
 
     Args:
         source: a table, batch, reader or dataset of pyarrow's; a data frame that exports Arrow (polars, pandas);
-            the path or URL of a Parquet file, or a local folder of them.
+            the path or URL of a Parquet or CSV file, or a local folder of Parquet files.
         columns: to read, in this order.
+        kinds: their types, in which the text of a CSV file is read; others are returned as they are.
         what: what they are, for errors.
 
     Raises:
@@ -93,7 +98,13 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
     """
     names = list(columns)
     if isinstance(source, (str, os.PathLike)):
-        yield _of_files(os.fspath(source), names, what)
+        path = os.fspath(source)
+        delimiter = next((sign for end, sign in _DELIMITERS.items() if path.lower().endswith(end)), None)
+        if delimiter is None:
+            yield _of_files(path, names, what)
+        else:
+            with Storage().open(path) as file:
+                yield _of_text(file, dict(zip(names, kinds, strict=True)), delimiter, f"{what} {path}")
         return
     if isinstance(source, ds.Dataset):
         _check(source.schema, names, what)
@@ -102,7 +113,7 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
     if not isinstance(source, pa.RecordBatchReader):
         if not hasattr(source, "__arrow_c_stream__"):
             also = ", or a mapping of data files to row sets" if what == "positions" else ""
-            expected = f"Arrow data or the path of Parquet{also}"
+            expected = f"Arrow data or the path of a Parquet or CSV file{also}"
             raise UsageError(f"{what}: expected {expected}, not {type(source).__name__}")
         source = pa.RecordBatchReader.from_stream(source)
     _check(source.schema, names, what)
@@ -110,9 +121,9 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
 
 
 def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordBatch]:
-    if path.lower().endswith(_TEXT_FILES):
+    if path.lower().endswith(_OTHER_TEXT):
         how = f"COPY (FROM '{path}') TO '{what}.parquet' in DuckDB writes one, with a type for each column"
-        raise UsageError(f"{what} {path}: expected a Parquet file; {how}")
+        raise UsageError(f"{what} {path}: expected a Parquet or CSV file; {how}")
     storage, local = Storage(), local_path(path)
     files = [path]
     if local is not None and local.is_dir():
@@ -123,6 +134,29 @@ def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordB
         with open_parquet(location, storage) as file:
             _check(file.schema_arrow, names, f"{what} {location}")
             yield from (batch.select(names) for _, batch in physical_batches(file, names))
+
+
+def _of_text(file: Source, kinds: Mapping[str, pa.DataType], delimiter: str, what: str) -> Iterator[pa.RecordBatch]:
+    """Read the columns of a CSV file, whose first line has their names, as the types that the caller wants.
+
+    So no type is guessed. An empty field is a null, or empty text.
+
+    Raises:
+        UsageError: no such column, or a field that is not of its type.
+    """
+    parse = csv_reader.ParseOptions(delimiter=delimiter)
+    convert = csv_reader.ConvertOptions(column_types=dict(kinds), null_values=[""], strings_can_be_null=False)
+
+    def opened() -> pa.NativeFile:
+        return pa.input_stream(pa.PythonFile(RandomAccess(file), "r"), "gzip" if what.endswith(".gz") else None)
+
+    try:
+        _check(csv_reader.open_csv(opened(), parse_options=parse).schema, list(kinds), what)
+        convert.include_columns = list(kinds)
+        yield from csv_reader.open_csv(opened(), parse_options=parse, convert_options=convert)
+    except pa.ArrowException as err:
+        how = f"COPY (FROM '{file.name}') TO 'keys.parquet' in DuckDB writes Parquet, with the types that you name"
+        raise UsageError(f"{what}: {str(err).splitlines()[0]:.200}; {how}") from None
 
 
 def _check(schema: pa.Schema, names: Sequence[str], what: str) -> None:
@@ -140,8 +174,8 @@ def positions_finder(positions: PositionsInput) -> Finder:
     """Find rows by data file and position.
 
     Args:
-        positions: data file (see `FileNames.find` for its spellings) -> 0-based physical positions; or Arrow or Parquet
-            with columns ``file_path`` and ``pos``, as Iceberg v2 has them, in any order.
+        positions: data file (see `FileNames.find` for its spellings) -> 0-based physical positions; or Arrow, Parquet
+            or CSV with columns ``file_path`` and ``pos``, as Iceberg v2 has them, in any order.
 
     Raises:
         UsageError: no such columns, a null or a negative position.
@@ -149,7 +183,7 @@ def positions_finder(positions: PositionsInput) -> Finder:
         DecodeError, OSError: a file cannot be read.
     """
     if not isinstance(positions, Mapping):
-        with open_batches(positions, [FILE_PATH, POS], "positions") as batches:
+        with open_batches(positions, [FILE_PATH, POS], [pa.string(), pa.int64()], "positions") as batches:
             return _PositionsFinder(vectors_from_arrow(batches))
     for name in positions:
         check_type(name, str, "a data file in positions", "a str")
