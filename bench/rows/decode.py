@@ -30,8 +30,8 @@ HEAD, TAIL = 20, 4
 FRAME_HEAD = 8
 INVENTED = ("a", "b", "c")
 WHY = {
-    "d": "Alone, decoding with its checks of CRC, framing, structure and runs took 0.10 ms and expanding 0.11 to 0.15, "
-    "as long as all of pyroaring's work; one after the other they took 0.34, and where the rest goes was not found.",
+    "d": "Expanding takes two thirds of the time, in pyroaring and NumPy as for the peer, and building the bitmap a "
+    "tenth. The rest is calls of Python around them, which take three times as long where the caches hold positions.",
     **dict.fromkeys(
         INVENTED,
         "Two thirds of the time of b and c is their output: the system clears 64 and 80 MB of fresh memory, and they "

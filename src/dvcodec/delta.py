@@ -412,10 +412,6 @@ def magic_of(layout: str) -> Magic:
     return _LAYOUTS[layout]
 
 
-INLINE_ADVICE = 2**16 - 1
-"""Maximum characters for readers that store inline vectors in Java's modified UTF-8."""
-
-
 def decode_inline(
     text: str,
     size_in_bytes: int | None = None,
@@ -465,7 +461,7 @@ def read_inline(
 def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
     """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
 
-    Not checked: readers that store the text in Java's modified UTF-8 fail above `INLINE_ADVICE` characters.
+    Not checked: readers that store the text in Java's modified UTF-8 fail above 65,535 characters.
 
     Args:
         rows: the deleted rows; the descriptor of an empty set is `EMPTY`.

@@ -99,8 +99,6 @@ __all__ = [
 
 FILE_FORMATS = ("avro", "orc", "parquet")
 _ORC, _PARQUET = b"ORC", b"PAR1"
-FILE_MAGICS = (avro.MAGIC, _ORC, _PARQUET)
-"""How files of these formats begin."""
 _NUMBERS = {"int": "int32", "long": "int64", "bytes": "binary"}
 _TINY = "_KIND"
 """The field of the known schemas that is a byte in ORC and Parquet."""

@@ -15,36 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import vector
-from dvcodec.core.bitmap import (
-    from_sorted,
-)
+from dvcodec.core.bitmap import from_sorted
 from dvcodec.core.bitmaps import MIN_BITMAP, ContainerTable, serialize, walk_many
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.ragged import (
-    ByteStrings,
-    Flags,
-    Index,
-    merge_pieces,
-    offsets_of,
-    put,
-    u32,
-)
+from dvcodec.core.ragged import ByteStrings, Flags, Index, merge_pieces, offsets_of, put, u32
 from dvcodec.core.roaring import MAX_DV_KEY, MIN_BUCKET
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet, Stored
-from dvcodec.core.vector import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic, Vector
+from dvcodec.core.vector import BITMAP32, BITMAP64, CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic, Vector
 
 __all__ = ["Few", "Survey", "encode", "expand", "few", "load", "survey"]
 
 
 _LARGE_FRAME = 1 << 18
 """For vectors of more than this many bytes, the cost of a separate call is negligible."""
-_BITMAP64 = 20
-"""Bytes of a frame before the bitmap of a 64-bit vector with a single one: length, magic, count, key."""
-_BITMAP32 = 8
-"""Bytes of a frame before the bitmap of a 32-bit vector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,22 +122,22 @@ def read_small(frames: Frames) -> SmallVectors:
     key = np.zeros(n, np.int64)
     begin, size = np.zeros(n, np.int64), np.zeros(n, np.int64)
     crc_ok = _checksums(frames.window.view, starts, sizes) if frames.verify_checksum else np.ones(n, np.bool_)
-    whole = np.flatnonzero((sizes >= FRAME_OVERHEAD + _BITMAP32) & (sizes <= _LARGE_FRAME) & crc_ok)
+    whole = np.flatnonzero((sizes >= FRAME_OVERHEAD + BITMAP32) & (sizes <= _LARGE_FRAME) & crc_ok)
     length = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
     magic = u32(data, starts[whole] + 4)
     framed = length == sizes[whole] - UNCOUNTED
     if Magic.PAIMON32 in allowed:
         small = whole[framed & (magic == int.from_bytes(Magic.PAIMON32.value, "little"))]
-        begin[small], size[small] = starts[small] + _BITMAP32, sizes[small] - _BITMAP32 - CRC_BYTES
+        begin[small], size[small] = starts[small] + BITMAP32, sizes[small] - BITMAP32 - CRC_BYTES
     if Magic.PORTABLE64 in allowed:
         framed &= magic == int.from_bytes(Magic.PORTABLE64.value, "little")
-        framed &= sizes[whole] >= _BITMAP64 + MIN_BITMAP + CRC_BYTES
+        framed &= sizes[whole] >= BITMAP64 + MIN_BITMAP + CRC_BYTES
         wide = whole[framed]
         single = (u32(data, starts[wide] + 8) == 1) & (u32(data, starts[wide] + 12) == 0)
         keys = u32(data, starts[wide] + 16)
         wide, keys = wide[single & (keys <= MAX_DV_KEY)], keys[single & (keys <= MAX_DV_KEY)]
         key[wide] = keys
-        begin[wide], size[wide] = starts[wide] + _BITMAP64, sizes[wide] - _BITMAP64 - CRC_BYTES
+        begin[wide], size[wide] = starts[wide] + BITMAP64, sizes[wide] - BITMAP64 - CRC_BYTES
     table = walk_many(data, begin, size)
     table = table.without(table.broken(data))
     rows = table.cardinalities()
@@ -389,8 +375,6 @@ def _load(frames: Frames) -> list[RowSet]:
 
 _MANY_ROWS = 1 << 14
 """For row sets of more than this many positions, a call to pyroaring is faster."""
-_HEAD = 20
-"""Bytes of a frame before the bitmap: length, magic, count of bitmaps, key 0."""
 
 
 @enough_memory("the vectors", None)
@@ -445,7 +429,7 @@ def _encode_one(positions: Index) -> bytes:
 
 def _encode_small(positions: Index, counts: Index) -> ByteStrings:
     """Encode non-empty row sets of positions below 2**32, all at once."""
-    made = serialize(positions, counts, runs=True, before=_HEAD, after=CRC_BYTES)
+    made = serialize(positions, counts, runs=True, before=BITMAP64, after=CRC_BYTES)
     bounds, out = made.offsets, made.data
     begin = bounds[:-1]
     put(out, begin, (np.diff(bounds) - UNCOUNTED).astype(">u4").view("<u4"), 4)

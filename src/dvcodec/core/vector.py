@@ -71,6 +71,10 @@ UNCOUNTED = FRAME_OVERHEAD - MAGIC_BYTES
 """Bytes of a frame that Delta's `sizeInBytes` and Paimon's 32-bit `length` leave out: length field and CRC."""
 MAX_FRAME = 2**31 - 1
 """Largest frame in bytes: sizes are signed 32-bit values in all three formats."""
+BITMAP32 = LENGTH_BYTES + MAGIC_BYTES
+"""Bytes of a frame before the bitmap of a 32-bit vector."""
+BITMAP64 = BITMAP32 + 12
+"""Bytes of a frame before the bitmap of a 64-bit vector with a single one: then count and key."""
 
 _U32BE = struct.Struct(">I")
 
@@ -308,10 +312,6 @@ def load(
     return rows
 
 
-_BITMAP32 = LENGTH_BYTES + MAGIC_BYTES
-"""Bytes of a frame before the bitmap of a 32-bit vector."""
-_BITMAP64 = _BITMAP32 + 12
-"""Bytes of a frame before the bitmap of a 64-bit vector with a single one: then count and key."""
 _SINGLE = Magic.PORTABLE64.value + struct.pack("<Q", 1)
 
 
@@ -325,9 +325,9 @@ def _load_written(
     """
     key = 0
     if data[LENGTH_BYTES : LENGTH_BYTES + len(_SINGLE)] == _SINGLE and Magic.PORTABLE64 in allowed:
-        key, bitmap = int.from_bytes(data[_BITMAP64 - 4 : _BITMAP64], "little"), data[_BITMAP64:-CRC_BYTES]
-    elif Magic.find(data[LENGTH_BYTES:_BITMAP32]) is Magic.PAIMON32 and Magic.PAIMON32 in allowed:
-        bitmap = data[_BITMAP32:-CRC_BYTES]
+        key, bitmap = int.from_bytes(data[BITMAP64 - 4 : BITMAP64], "little"), data[BITMAP64:-CRC_BYTES]
+    elif Magic.find(data[LENGTH_BYTES:BITMAP32]) is Magic.PAIMON32 and Magic.PAIMON32 in allowed:
+        bitmap = data[BITMAP32:-CRC_BYTES]
     else:
         return None
     (length,), (crc,) = _U32BE.unpack(data[:LENGTH_BYTES]), _U32BE.unpack(data[-CRC_BYTES:])

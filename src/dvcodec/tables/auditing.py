@@ -405,7 +405,7 @@ def _finding(check: str, file: DataFile, expected: str, actual: str) -> Finding:
     return Finding.failed(check, "data file", expected, actual, data_file=file.path, path=file.location)
 
 
-def find_orphans(table: Table, stored: FilesInFolder, *, now_ms: int | None = None) -> Iterator[Finding]:
+def find_orphans(table: Table, stored: FilesInFolder) -> Iterator[Finding]:
     """Find vector and data files that no snapshot of the table needs (``orphan-vector-file``, ``orphan-data-file``).
 
     Metadata, files whose names begin with a dot, and files that engines keep by other rules are ignored.
@@ -414,7 +414,7 @@ def find_orphans(table: Table, stored: FilesInFolder, *, now_ms: int | None = No
         DecodeError: the metadata of a snapshot is corrupt.
         OSError: it cannot be read.
     """
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now = time.time_ns() // 1_000_000
     needed = table.referenced()
     others = sorted(stored.numbers.keys() - file_keys(list(needed)))
     files = [stored.listed[stored.numbers[key]] for key in others]
