@@ -30,7 +30,7 @@ from harness import Comparison, Peer, Timed
 from peers import ROOT, PeerProcess
 from real_text import Paragraph, paragraphs
 
-_DOCS, _WRITTEN = 100_000, 20_000
+_DOCS, _WRITTEN = 20_000, 5_000
 _VERSION = 15
 _PROGRAMS = ROOT / "interop" / "go" / "bin"
 _AT_LEAST = {"terms": 0.5, "postings": 0.9, "locations": 0.7, "stored": 0.4, "doc_values": 0.6}

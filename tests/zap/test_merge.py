@@ -97,8 +97,13 @@ def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> N
         data.draw(st.none() | st.sets(st.integers(0, count - 1)).map(RowSet)) if count else None for count in counts
     ]
     expected = number(counts, drops)
-    raw, numbers = merged(raws, drops, chunk_mode=data.draw(st.sampled_from([None, 1])))  # type: ignore[arg-type]
+    mode = data.draw(st.sampled_from([None, 1]))
+    raw, numbers = merged(raws, drops, chunk_mode=mode)  # type: ignore[arg-type]
     assert numbers == expected
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("merge.POSTINGS_AT_ONCE", "merge._LEAST_AT_ONCE", "doc_values._BYTES_AT_ONCE"):
+            patched.setattr(f"dvcodec.zap.{name}", 1)
+        assert merged(raws, drops, chunk_mode=mode)[0] == raw  # type: ignore[arg-type]
     left = [renumbered(one, renames) for one, renames in zip(contents, expected, strict=True)]
     assert read(raw) == united(left)
     # Writing the same documents afresh; a nested one is then like any other.
@@ -173,7 +178,13 @@ def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = RowSet(range(0, 1200, 3))
     direct, _ = merged([raw, raw], [dropped, None])
     monkeypatch.setattr("dvcodec.zap.stored._BATCH_DOCS", 97)
-    monkeypatch.setattr("dvcodec.zap.writer.POSTINGS_AT_ONCE", 64)
+    for name in (
+        "writer.POSTINGS_AT_ONCE",
+        "merge.POSTINGS_AT_ONCE",
+        "merge._LEAST_AT_ONCE",
+        "doc_values._BYTES_AT_ONCE",
+    ):
+        monkeypatch.setattr(f"dvcodec.zap.{name}", 64)
     assert merged([raw, raw], [dropped, None])[0] == direct
     postings = Segment.open(direct).postings("f", "all")
     assert postings is not None

@@ -21,6 +21,7 @@ from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields, refuse_writer_id
 from dvcodec.zap.postings import (
+    POSTINGS_AT_ONCE,
     Postings,
     Records,
     count_without,
@@ -145,12 +146,14 @@ class Contents:
         """Count the postings of lists without some documents; see `postings.count_without`."""
         return count_without(self.data, self.footer, records, deleted)
 
-    def lists(self, info: FieldInfo, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
-        """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""
+    def lists(
+        self, info: FieldInfo, *, locations: bool = False, most: int = POSTINGS_AT_ONCE
+    ) -> Iterator[tuple[ByteStrings, Postings]]:
+        """Read terms and lists of a field, at most `most` postings at a time or one term; see `Segment.lists`."""
         lists = self.reader(info.dictionary)
         for block in self.term_blocks(info.dictionary):
             records = lists.records(block.values)
-            for cut in records.cuts():
+            for cut in records.cuts(most):
                 yield block.keys[cut], lists.postings(records[cut], locations=locations)
 
     def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:

@@ -16,7 +16,7 @@ its own files if only one option is set: such files are decoded here, but not wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,8 @@ CHUNK_DOCS = 1024
 _FACTOR_VERSION = 11
 """The version whose chunk mode is the chunk size."""
 _OPTIONS_FROM = 17
+_BYTES_AT_ONCE = 1 << 24
+"""Bytes of doc values that are encoded together."""
 _EMPTY_CHUNK = varints.uvarints(0) + chunks.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 """Options to set together: zapx misreads its own files with only one of them."""
@@ -54,6 +56,12 @@ class DocValues:
 
     docs: Index
     values: ByteStrings
+
+    @classmethod
+    def concat(cls, parts: Sequence[DocValues]) -> DocValues:
+        """Concatenate the values of several; documents ascend from one to the next."""
+        docs = np.concatenate([np.zeros(0, np.int64), *(part.docs for part in parts)])
+        return cls(docs, ByteStrings.concat([part.values for part in parts]))
 
     def __len__(self) -> int:
         return len(self.docs)
@@ -194,7 +202,7 @@ def _contents(
 
 
 def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStrings) -> tuple[bytes, Index]:
-    """Encode chunks. As in zapx, only the first one is written if it is empty.
+    """Encode the chunks that have documents.
 
     Args:
         layout: layout of the chunks.
@@ -245,9 +253,6 @@ def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tup
     written = [head + block for head, block in zip(headers, chunks.compress(values.data, low, high), strict=True)]
     sizes = np.zeros(layout.num_chunks, np.int64)
     sizes[numbers[heads]] = np.fromiter(map(len, written), np.int64, len(written))
-    if not sizes[0]:
-        written.insert(0, _EMPTY_CHUNK)
-        sizes[0] = len(_EMPTY_CHUNK)
     return b"".join(written), sizes
 
 
@@ -384,21 +389,54 @@ def encode_doc_values(
     docs: NDArray[np.int64],
     values: ByteStrings,
 ) -> bytes:
-    """Encode the doc values of a field.
+    """Encode the doc values of a field that are in memory; see `encode_doc_value_block`."""
+    parts = [DocValues(np.asarray(docs, np.int64), values)]
+    return b"".join(encode_doc_value_block(version, num_docs, chunk_mode, options, parts))
+
+
+def encode_doc_value_block(
+    version: int, num_docs: int, chunk_mode: int, options: FieldOptions | None, parts: Iterable[DocValues]
+) -> Iterator[bytes]:
+    """Encode the doc values of a field, some chunks at a time. As in zapx, of empty chunks only the first is written.
 
     Args:
         version: version of the segment.
         num_docs: documents of the segment, at least 1.
         chunk_mode: chunk mode of the footer; in version 11 the documents per chunk.
         options: options of the field, version 17.
-        docs: int64[k], strictly ascending.
-        values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
+        parts: documents strictly ascending, with their distinct terms, ascending, each followed by 0xff.
 
     Raises:
-        UsageError: see `encode_chunks`.
+        UsageError: see `encode_chunks`; or parts that do not ascend.
     """
-    contents, sizes = encode_chunks(
-        ChunkLayout.of(version, num_docs, chunk_mode, options), np.asarray(docs, np.int64), values
-    )
+    layout = ChunkLayout.of(version, num_docs, chunk_mode, options)
+    sizes, last = np.zeros(0, np.int64), -1
+    for part in _whole_chunks(layout, parts):
+        contents, found = encode_chunks(layout, part.docs, part.values)
+        if len(part) and int(part.docs[0]) <= last:
+            raise UsageError(f"doc values: documents must ascend, from 0 to {num_docs - 1}")
+        last = int(part.docs[-1]) if len(part) else last
+        if not len(sizes) and layout.listed and not found[0]:
+            found[0] = len(_EMPTY_CHUNK)
+            yield _EMPTY_CHUNK
+        sizes = found if not len(sizes) else sizes + found
+        yield contents
     ends, _ = varints.encode(np.cumsum(sizes))
-    return contents + ends.tobytes() + len(ends).to_bytes(8, "big") + len(sizes).to_bytes(8, "big")
+    yield ends.tobytes() + len(ends).to_bytes(8, "big") + len(sizes).to_bytes(8, "big")
+
+
+def _whole_chunks(layout: ChunkLayout, parts: Iterable[DocValues]) -> Iterator[DocValues]:
+    """Join parts until they have enough bytes, and cut them where a chunk ends; at least one, which may be empty."""
+    waiting: list[DocValues] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part.values.data)
+        if size >= _BYTES_AT_ONCE and layout.chunk_docs:
+            joined = DocValues.concat(waiting)
+            cut = int(np.searchsorted(joined.docs, joined.docs[-1] // layout.chunk_docs * layout.chunk_docs))
+            if cut:
+                yield DocValues(joined.docs[:cut], joined.values[:cut])
+            waiting = [DocValues(joined.docs[cut:], joined.values[cut:])]
+            size = len(waiting[0].values.data)
+    yield DocValues.concat(waiting)

@@ -7,9 +7,11 @@ except snappy blocks and the orders that are random in Go (see `assemble`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from operator import and_
 
 import numpy as np
@@ -25,14 +27,16 @@ from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.doc_values import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import ID, SECTIONS_FROM, FieldInfo
-from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, Postings, convert_norms
+from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, POSTINGS_AT_ONCE, Postings, convert_norms
 from dvcodec.zap.sections import Thesaurus
 from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import NESTED_FROM, Edges, StoredColumns
-from dvcodec.zap.writer import FieldContent, check_version, write_content
+from dvcodec.zap.writer import FieldContent, TermLists, check_version, write_content
 
 DROPPED = -1
 """New number of a dropped document."""
+_LEAST_AT_ONCE = 1 << 12
+"""Postings that are read together of each of many segments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +47,22 @@ class SegmentLists:
     terms: ByteStrings
     postings: Postings
 
+    def cut(self, last: bytes) -> tuple[SegmentLists, SegmentLists]:
+        """Return the lists of the terms up to one, and the others."""
+        at = bisect_right(self.terms, last)
+        head, tail = slice(0, at), slice(at, len(self.terms))
+        return (
+            SegmentLists(self.place, self.terms[head], self.postings.lists(head)),
+            SegmentLists(self.place, self.terms[tail], self.postings.lists(tail)),
+        )
 
-def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArray[np.bool_]]:
+
+def merge_lists(read: list[SegmentLists]) -> TermLists:
     """Merge the lists of each term; terms without remaining documents are dropped."""
     if len(read) == 1:
         terms, postings = read[0].terms, read[0].postings
-        last = np.zeros(len(terms), np.int64)
-        origin = np.zeros(len(postings), np.int64)
+        last = np.full(len(terms), read[0].place)
+        origin = np.full(len(postings), read[0].place)
     else:
         terms, ranks = rank_terms([lists.terms for lists in read])
         last = np.zeros(len(terms), np.int64)
@@ -69,7 +82,7 @@ def merge_lists(read: list[SegmentLists]) -> tuple[ByteStrings, Postings, NDArra
     if not some.all():
         terms, last = terms.take(np.flatnonzero(some)), last[some]
         postings = replace(postings, counts=postings.counts[some])
-    return terms, postings, _one_hits(postings, origin, last)
+    return TermLists(terms, postings, _one_hits(postings, origin, last))
 
 
 def rank_terms(columns: list[ByteStrings]) -> tuple[ByteStrings, list[Index]]:
@@ -143,7 +156,7 @@ def merge_segments(
 ) -> list[Index]:
     """Merge segments into one, without dropped documents.
 
-    One field of all segments is in memory at a time.
+    Of the lists of all segments, a bounded part is in memory at a time; the terms of one field are.
 
     Args:
         target: path, URL or open binary file; a path is written atomically. It may be the path of a segment.
@@ -311,52 +324,81 @@ class _Merge:
     # ------------------------------------------------------------------ fields
 
     def field(self, name: str) -> FieldContent:
-        """Merge one field."""
-        read = [] if self._dropped(name, FieldOptions.INDEXED) else list(self._read(name))
-        terms, postings, one_hits = merge_lists(read)
-        doc_values = None if self._dropped(name, FieldOptions.DOC_VALUES) else self._doc_values(name, read)
-        options = self.options[name]
-        if options is None:
-            options = _guess_options(postings, self._has_block(name))
-        if options & SKIPS != SKIPS:  # readers misread one option without the other
-            options &= ~SKIPS
-        if doc_values is not None:
-            options |= FieldOptions.DOC_VALUES
-        elif len(terms) or not options & FieldOptions.INDEXED:
-            # Without terms the option is harmless, and the next merge keeps the values of other segments.
-            options &= ~FieldOptions.DOC_VALUES
-        return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
+        """Merge one field, some terms at a time."""
+        seen = _Seen()
+        places = [] if self._dropped(name, FieldOptions.INDEXED) else self._with_dictionary(name)
 
-    def _read(self, name: str) -> Iterator[SegmentLists]:
-        """Read the lists of a field from every segment that has a dictionary for it."""
-        for place, one in enumerate(self.inputs):
-            info = self.infos[place].get(name)
-            if info is None or info.dictionary is None:
-                continue
-            terms, parts = [], []
-            for keys, found in one.segment.lists(name, locations=True):
-                terms.append(keys)
-                parts.append(_renumber(found, one, self.field_ids[place], self.version))
-            yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
+        def rest() -> tuple[FieldOptions, Iterator[DocValues] | None]:
+            doc_values = None
+            if not self._dropped(name, FieldOptions.DOC_VALUES):
+                doc_values = self._doc_values(name, places, seen)
+            options = self.options[name]
+            if options is None:
+                options = _guess_options(seen, self._has_block(name))
+            if options & SKIPS != SKIPS:  # readers misread one option without the other
+                options &= ~SKIPS
+            if doc_values is not None:
+                options |= FieldOptions.DOC_VALUES
+            elif seen.terms or not options & FieldOptions.INDEXED:
+                # Without terms the option is harmless, and the next merge keeps the values of other segments.
+                options &= ~FieldOptions.DOC_VALUES
+            return options, doc_values
 
-    def _doc_values(self, name: str, read: list[SegmentLists]) -> DocValues | None:
+        return FieldContent(name, self._lists(name, places, seen), rest, self._thesaurus(name))
+
+    def _with_dictionary(self, name: str) -> list[int]:
+        """Return the segments that have a dictionary for a field."""
+        infos = (of.get(name) for of in self.infos)
+        return [place for place, info in enumerate(infos) if info is not None and info.dictionary is not None]
+
+    def _lists(self, name: str, places: list[int], seen: _Seen) -> Iterator[TermLists]:
+        """Merge the lists of a field: of all segments those up to a term, so that a bounded part is in memory."""
+        most = max(POSTINGS_AT_ONCE // max(len(places), 1), _LEAST_AT_ONCE)
+        streams = {place: self._read(name, place, most, seen) for place in places}
+        waiting: dict[int, SegmentLists] = {}
+        while True:
+            for place in [place for place in streams if place not in waiting]:
+                read = next(streams[place], None)
+                if read is None:
+                    del streams[place]
+                else:
+                    waiting[place] = read
+            if not waiting:
+                return
+            last = min(lists.terms[-1] for lists in waiting.values())
+            heads = []
+            for place in sorted(waiting):
+                head, tail = waiting.pop(place).cut(last)
+                heads += [head] if len(head.terms) else []
+                if len(tail.terms):
+                    waiting[place] = tail
+            merged = merge_lists(heads)
+            seen.note(merged)
+            yield merged
+
+    def _read(self, name: str, place: int, most: int, seen: _Seen) -> Iterator[SegmentLists]:
+        """Read the lists of a field from a segment."""
+        one, info = self.inputs[place], self.infos[place][name]
+        for terms, found in one.segment.contents.lists(info, locations=True, most=most):
+            seen.with_terms.add(place)
+            yield SegmentLists(place, terms, _renumber(found, one, self.field_ids[place], self.version))
+
+    def _doc_values(self, name: str, places: list[int], seen: _Seen) -> Iterator[DocValues] | None:
         """Merge doc values; None if no segment with terms of the field has a block, and no value remains.
 
         Like zapx, this ignores the block of a segment without terms, even if it has values (geo shapes).
         """
-        found: list[DocValues] = []
-        any_block = False
-        for lists in read:
-            one, info = self.inputs[lists.place], self.infos[lists.place][name]
-            any_block |= info.doc_values is not None and len(lists.terms) > 0
-            for chunk in one.segment.contents.doc_values(info):
-                docs = one.numbers[chunk.docs]
-                kept = np.flatnonzero(docs != DROPPED)
-                found.append(DocValues(docs[kept], chunk.values.take(kept)))
-        docs = np.concatenate([np.zeros(0, np.int64), *(one.docs for one in found)])
-        if not any_block and not len(docs):
-            return None
-        return DocValues(docs, ByteStrings.concat([one.values for one in found]))
+        parts = (part for place in places for part in self._doc_values_of(name, place) if len(part))
+        first = next(parts, None)
+        any_block = any(self.infos[place][name].doc_values is not None for place in seen.with_terms)
+        return None if first is None and not any_block else chain(() if first is None else (first,), parts)
+
+    def _doc_values_of(self, name: str, place: int) -> Iterator[DocValues]:
+        one = self.inputs[place]
+        for part in one.segment.contents.doc_values(self.infos[place][name]):
+            docs = one.numbers[part.docs]
+            kept = np.flatnonzero(docs != DROPPED)
+            yield part if one.whole and not place else DocValues(docs[kept], part.values.take(kept))
 
     def _has_block(self, name: str) -> bool:
         return any(name in infos and infos[name].doc_values is not None for infos in self.infos)
@@ -382,13 +424,36 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
     return renumbered.take(kept, np.bincount(postings.owner[kept], minlength=len(postings.counts)))
 
 
-def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:
+@dataclass(slots=True)
+class _Seen:
+    """What the lists of a field had.
+
+    Attributes:
+        with_terms: segments that have terms.
+        terms: number of terms, after the merge.
+        postings, located, frequent: whether there are postings, with locations, with frequencies.
+    """
+
+    with_terms: set[int] = field(default_factory=set)
+    terms: int = 0
+    postings: bool = False
+    located: bool = False
+    frequent: bool = False
+
+    def note(self, merged: TermLists) -> None:
+        self.terms += len(merged.terms)
+        self.postings |= len(merged.postings) > 0
+        self.located |= len(merged.postings.locations) > 0
+        self.frequent |= bool(merged.postings.freqs.any())
+
+
+def _guess_options(seen: _Seen, has_block: bool) -> FieldOptions:
     """Infer the options of a field that has none: merges of version 17 drop whatever an option does not enable."""
     options = FieldOptions.INDEXED | FieldOptions.STORED
     if has_block:
         options |= FieldOptions.DOC_VALUES
-    if len(postings.locations):
+    if seen.located:
         options |= FieldOptions.TERM_VECTORS
-    if len(postings) and not postings.freqs.any():
+    if seen.postings and not seen.frequent:
         options |= FieldOptions.SKIP_FREQ_NORM
     return options

@@ -80,6 +80,18 @@ class Locations:
         """Bytes in the segment, at least: every number takes one."""
         return _HEAD * len(self) + len(self.array_positions)
 
+    def part(self, start: int, stop: int) -> Locations:
+        """Return a slice, not copied."""
+        bounds = offsets_of(self.array_counts)
+        return Locations(
+            self.fields[start:stop],
+            self.positions[start:stop],
+            self.starts[start:stop],
+            self.ends[start:stop],
+            self.array_counts[start:stop],
+            self.array_positions[bounds[start] : bounds[stop]],
+        )
+
     def take(self, index: Index) -> Locations:
         """Return the locations at these indices."""
         firsts = offsets_of(self.array_counts)[:-1]
@@ -479,7 +491,19 @@ class Postings:
         )
 
     def lists(self, part: slice | NDArray[np.bool_]) -> Postings:
-        """Return the lists of some terms, by slice or mask."""
+        """Return the lists of some terms, by slice (not copied) or mask."""
+        if isinstance(part, slice):
+            first, last, _ = part.indices(len(self.counts))
+            start, stop = offsets_of(self.counts)[[first, last]].tolist()
+            located = offsets_of(self.location_counts)[[start, stop]].tolist()
+            return Postings(
+                self.counts[part],
+                self.docs[start:stop],
+                self.freqs[start:stop],
+                self.norms[start:stop],
+                self.location_counts[start:stop],
+                self.locations.part(*located),
+            )
         terms = np.arange(len(self.counts))[part]
         counts = self.counts[terms]
         return self.take(spread(offsets_of(self.counts)[:-1][terms], counts), counts)

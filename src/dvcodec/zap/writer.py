@@ -42,7 +42,7 @@ from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import Sink, SinkTarget
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
-from dvcodec.zap.doc_values import SKIPS, TERM_END, DocValues, encode_doc_values
+from dvcodec.zap.doc_values import SKIPS, TERM_END, DocValues, encode_doc_value_block
 from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
 from dvcodec.zap.footer import (
     DEFAULT_CHUNK_MODE,
@@ -87,26 +87,49 @@ _MAX_FREQ = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FieldContent:
-    """One field of a segment, without its stored values.
+class TermLists:
+    """Some terms of a field with their lists.
 
     Attributes:
-        name: name of the field.
-        options: `FieldOptions`, stored in version 17.
         terms: in byte order, each once.
         postings: one non-empty list per term.
         one_hits: bool[terms], lists to store in the dictionary: one document, frequency 1, no location.
-        doc_values: None if the field has no doc value block.
+    """
+
+    terms: ByteStrings
+    postings: Postings
+    one_hits: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FieldContent:
+    """One field of a segment, without its stored values. Each of its parts is read once, in this order.
+
+    Attributes:
+        name: name of the field.
+        lists: all terms in byte order, with their lists, in parts.
+        rest: called when the lists have been read: `FieldOptions`, which version 17 stores, and the doc values in
+            document order, in parts; None if the field has no doc value block.
         thesaurus: synonyms, versions 16 and 17.
     """
 
     name: str
-    options: FieldOptions
-    terms: ByteStrings
-    postings: Postings
-    one_hits: NDArray[np.bool_]
-    doc_values: DocValues | None = None
+    lists: Iterable[TermLists]
+    rest: Callable[[], tuple[FieldOptions, Iterable[DocValues] | None]]
     thesaurus: Thesaurus | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        options: FieldOptions,
+        terms: ByteStrings,
+        postings: Postings,
+        doc_values: DocValues | None = None,
+    ) -> FieldContent:
+        """Return a field that is in memory."""
+        lists = TermLists(terms, postings, np.zeros(len(terms), np.bool_))
+        return cls(name, [lists], lambda: (options, None if doc_values is None else [doc_values]))
 
 
 def check_version(version: int, chunk_mode: int | None) -> int:
@@ -229,52 +252,64 @@ class _Written:
 
 
 def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
-    version = footer.version
-    written = _Written(content.name, content.options, content.thesaurus)
-    if not footer.num_docs:
+    version, num_docs = footer.version, footer.num_docs
+    terms, values = [], [np.zeros(0, np.uint64)]
+    for lists in content.lists:
+        if num_docs:
+            _check_lists(version, content.name, lists.postings)
+            terms.append(lists.terms)
+            values.append(_write_lists(out, footer, lists))
+    options, doc_values = content.rest()
+    written = _Written(content.name, options, content.thesaurus)
+    if not num_docs:
         return written
-    _check(version, content)
-    values = np.empty(len(content.terms), np.uint64)
-    if content.one_hits.any():
-        first = offsets_of(content.postings.counts)[:-1][content.one_hits]
-        values[content.one_hits] = encode_one_hits(content.postings.docs[first], content.postings.norms[first])
-        general = content.postings.lists(~content.one_hits)
-    else:
-        general = content.postings
-    records = []
-    for part in _parts(footer, general):
-        data, addresses = encode_postings(footer, part, out.position)
-        out.write(data)
-        records.append(addresses)
-    if records:
-        values[~content.one_hits] = np.concatenate(records)
-    written.dictionary = out.write(encode_dictionary(content.terms, values))
-    if content.doc_values is not None:
-        docs, terms = content.doc_values.docs, content.doc_values.values
-        block = encode_doc_values(version, footer.num_docs, footer.chunk_mode, content.options, docs, terms)
-        start = out.write(block)
+    _check(version, content, options, has_values=doc_values is not None, has_terms=any(map(len, terms)))
+    written.dictionary = out.write(encode_dictionary(ByteStrings.concat(terms), np.concatenate(values)))
+    if doc_values is not None:
+        start = out.position
+        for data in encode_doc_value_block(version, num_docs, footer.chunk_mode, options, doc_values):
+            out.write(data)
         written.block = (start, out.position)
     if version >= SECTIONS_FROM:
         written.sections[TEXT] = out.write(encode_text(written.dictionary, written.block))
     return written
 
 
-def _check(version: int, content: FieldContent) -> None:
-    """Raise `UsageError` for contents on which zapx's readers of that version fail, or which they lose."""
-    postings = content.postings
+def _write_lists(out: _Out, footer: Footer, lists: TermLists) -> Values:
+    """Write lists; return what the dictionary has of each term."""
+    values, postings, one_hits = np.empty(len(lists.terms), np.uint64), lists.postings, lists.one_hits
+    if one_hits.any():
+        first = offsets_of(postings.counts)[:-1][one_hits]
+        values[one_hits] = encode_one_hits(postings.docs[first], postings.norms[first])
+        postings = postings.lists(~one_hits)
+    records = [np.zeros(0, np.uint64)]
+    for part in _parts(footer, postings):
+        data, addresses = encode_postings(footer, part, out.position)
+        out.write(data)
+        records.append(addresses)
+    values[~one_hits] = np.concatenate(records)
+    return values
+
+
+def _check_lists(version: int, name: str, postings: Postings) -> None:
+    """Raise `UsageError` for lists on which zapx's readers of that version fail, or which they lose."""
     if (postings.freqs > _MAX_FREQ).any():
-        raise UsageError(f"field {content.name!r}: a frequency above {_MAX_FREQ}")
+        raise UsageError(f"field {name!r}: a frequency above {_MAX_FREQ}")
     if version <= LOCATIONS_WITHIN_FREQ and (postings.location_counts.astype(np.uint64) > postings.freqs).any():
         raise UsageError(
-            f"field {content.name!r}: more locations than the frequency, on which readers of version {version} panic"
+            f"field {name!r}: more locations than the frequency, on which readers of version {version} panic"
         )
+
+
+def _check(version: int, content: FieldContent, options: FieldOptions, *, has_values: bool, has_terms: bool) -> None:
+    """Raise `UsageError` for options and synonyms on which zapx's readers of that version fail, or which they lose."""
     if version >= WRITER_ID_FROM:
-        if content.options & SKIPS not in (FieldOptions(0), SKIPS):
+        if options & SKIPS not in (FieldOptions(0), SKIPS):
             raise UsageError(
                 f"field {content.name!r}: readers of version 17 misread doc values with only one of the options "
                 "SKIP_DOC_VALUE_COMPRESSION and SKIP_DOC_VALUE_CHUNKING: set both or neither"
             )
-        if content.options & FieldOptions.DOC_VALUES and content.doc_values is None and len(content.terms):
+        if options & FieldOptions.DOC_VALUES and not has_values and has_terms:
             raise UsageError(f"field {content.name!r} has the option DOC_VALUES but no doc values")
     elif content.thesaurus is not None and version < SECTIONS_FROM:
         raise UsageError(f"field {content.name!r}: version {version} has no synonyms")
@@ -356,7 +391,7 @@ class FieldColumns:
             ]
             doc_values = _doc_values(version, names, postings, extras)
         kept_for = FieldOptions(options | of_composites)
-        return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
+        return FieldContent.of(self.name, kept_for, names, postings, doc_values)
 
 
 def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
@@ -387,7 +422,7 @@ def id_content(version: int, flat: list[Document]) -> FieldContent:
         np.zeros(len(flat), np.int64),
         Locations.none(),
     )
-    return FieldContent(ID, FieldOptions(ID_OPTIONS), names, postings, np.zeros(len(names), np.bool_))
+    return FieldContent.of(ID, FieldOptions(ID_OPTIONS), names, postings)
 
 
 def _options(instances: list[Field]) -> int:
