@@ -1,12 +1,12 @@
 """Zap segments of real text, read by column, written and merged; compared with Go's zapx, on one core each.
 
-bleve makes the segment with its default mapping: of 100,000 paragraphs (`real_text`) the title, the body, the language
+bleve makes the segment with its default mapping: of 20,000 paragraphs (`real_text`) the title, the body, the language
 and a tag, which is one term; with locations, doc values and a composite field of all. dvcodec returns a whole table as
 Arrow batches, with every check; zapx returns one item at a time through its public API, as in a search, and its values
 are summed up (`interop/go/shared/segments/bench.go`). Both have the file open and mapped. Postings lists are looked up
 by term, because zapx has no other way.
 
-Documents analysed by bleve are written to memory: Python objects here, bleve's there; 20,000, for they take much
+Documents analysed by bleve are written to memory: Python objects here, bleve's there; 5,000, for they take much
 memory. Merges run from file to file, both synced. Both sides count processor time, and zapx 15 runs on one core,
 garbage collection included.
 """

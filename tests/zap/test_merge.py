@@ -101,8 +101,8 @@ def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> N
     raw, numbers = merged(raws, drops, chunk_mode=mode)  # type: ignore[arg-type]
     assert numbers == expected
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("merge.POSTINGS_AT_ONCE", "merge._LEAST_AT_ONCE", "doc_values._BYTES_AT_ONCE"):
-            patched.setattr(f"dvcodec.zap.{name}", 1)
+        for name in ("merge.POSTINGS", "merge._LEAST", "doc_values._BYTES"):
+            patched.setattr(f"dvcodec.zap.{name}_AT_ONCE", 1)
         assert merged(raws, drops, chunk_mode=mode)[0] == raw  # type: ignore[arg-type]
     left = [renumbered(one, renames) for one, renames in zip(contents, expected, strict=True)]
     assert read(raw) == united(left)
@@ -178,13 +178,8 @@ def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = RowSet(range(0, 1200, 3))
     direct, _ = merged([raw, raw], [dropped, None])
     monkeypatch.setattr("dvcodec.zap.stored._BATCH_DOCS", 97)
-    for name in (
-        "writer.POSTINGS_AT_ONCE",
-        "merge.POSTINGS_AT_ONCE",
-        "merge._LEAST_AT_ONCE",
-        "doc_values._BYTES_AT_ONCE",
-    ):
-        monkeypatch.setattr(f"dvcodec.zap.{name}", 64)
+    for name in ("writer.POSTINGS", "merge.POSTINGS", "merge._LEAST", "doc_values._BYTES"):
+        monkeypatch.setattr(f"dvcodec.zap.{name}_AT_ONCE", 64)
     assert merged([raw, raw], [dropped, None])[0] == direct
     postings = Segment.open(direct).postings("f", "all")
     assert postings is not None
