@@ -657,3 +657,18 @@ def test_damage_beside_the_vectors(kind: str, place: Callable[[bytes], int], che
     assert sorted(pa.chunked_array([one["id"] for one in live_batches(open_table(folder))]).to_pylist()) == before
     for ids in live_by_libraries(folder):
         assert ids == before
+
+
+def test_damage_in_a_vector_that_is_no_longer_used(tmp_path: Path) -> None:
+    """pyiceberg decodes all vectors of a file of which it needs one."""
+    both = Commit(data={"a": COUNT, "b": COUNT}, vectors={"a": RowSet([1]), "b": RowSet([2])})
+    build_iceberg(tmp_path / "t", both, Commit(vectors={"a": RowSet([1, 5])}))
+    table = open_table(tmp_path / "t")
+    before = ids_by_library({"location": str(tmp_path / "t")})
+    (unused,) = {*table.snapshot(101).vectors} - {*table.snapshot().vectors}
+    flip(unused.location, (unused.offset or 0) + 20)
+    (found,) = audit(open_table(tmp_path / "t"), orphans=False).findings
+    assert (found.check, found.severity) == ("unused-blob", "error")
+    done = run("repair", tmp_path / "t", "--commit")
+    assert (done.code, done.err) == (0, "")
+    assert ids_by_library({"location": str(tmp_path / "t")}) == before

@@ -26,6 +26,8 @@ Checks, each the `check` of its findings:
 - ``overlap``: two vectors share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
 - ``one-vector-per-file``: a Puffin file with two blobs for one data file, however it is spelled;
+- ``unused-blob``: a corrupt vector that the snapshot does not use, in a Puffin file of vectors that it uses: pyiceberg
+  decodes all blobs of a file;
 - ``container``, and names that depend on the format: the file's own metadata;
 - ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
   ``physical-rows`` (its footer has another row count than the metadata), ``column-bounds`` (bounds or counts of nulls

@@ -134,7 +134,9 @@ _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", 
 _DESCRIBED = frozenset(
     {"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec", "stale-blob-path"}
 )
-_OF_FILE = _UNREADABLE | _DESCRIBED | rules.OF_ANOTHER | {"container", "frame", "cardinality", "overlap"}
+_BESIDE = frozenset({"container", "unused-blob"})
+"""Checks of a file, which its vectors may pass all the same."""
+_OF_FILE = _UNREADABLE | _DESCRIBED | _BESIDE | rules.OF_ANOTHER | {"frame", "cardinality", "overlap"}
 """Checks of a vector's bytes, range or file, which a new vector in a new file fixes."""
 _OF_RANGE = _UNREADABLE | rules.OF_ANOTHER | {"cardinality"}
 """Checks of a vector that is read in the wrong place."""
@@ -145,7 +147,9 @@ _COMBINED = {
         _DESCRIBED,
         ("write-again", "commit the vector of {file} from a new file, which describes it correctly"),
     ),
-    "container": ("write-again", "commit the vector of {file} from a new file, for {place}, damaged beside it"),
+    **dict.fromkeys(
+        _BESIDE, ("write-again", "commit the vector of {file} from a new file, as {place} is damaged beside it")
+    ),
 }
 """Checks whose findings one new vector of all rows fixes: the action, and the message."""
 _RANGE = "correct-range", "commit the vector of {file} from {place}, the place in the footer, of {rows} rows"
@@ -202,7 +206,7 @@ class _Planner:
     def finish(self) -> None:
         """Plan what concerns all vectors of a file at once."""
         for finding in self.unfixed:
-            if finding.check == "container":
+            if finding.check in _BESIDE:
                 self._copy_vectors(finding)
         for location, findings in self._stale.items():
             mapping = {
@@ -415,7 +419,7 @@ class _Planner:
         "orphan-data-file": _remove_file,
         **dict.fromkeys(_UNREADABLE, _recover),
         **dict.fromkeys(rules.OF_ANOTHER, _describe),
-        **dict.fromkeys(_COMBINED.keys() - {"container"}, _combine),
+        **dict.fromkeys(_COMBINED.keys() - _BESIDE, _combine),
     }
 
 

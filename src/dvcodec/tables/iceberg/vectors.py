@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import cache
 
 from dvcodec.core import vector as vector_
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.report import Status
 from dvcodec.core.vector import Magic
 from dvcodec.iceberg import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality, check_duplicates, lint_blob
-from dvcodec.io import Storage
+from dvcodec.io import Source, Storage
 from dvcodec.io.frames import read_frame
 from dvcodec.io.target import file_key
 from dvcodec.ops.convert import measure
@@ -76,7 +76,8 @@ def check_vectors(
 
     Checks of each vector in a Puffin file: ``blob-at-range`` (a blob has exactly the recorded range), ``blob-type``,
     ``referenced-data-file`` or ``stale-blob-path``, ``blob-cardinality``, and those of `iceberg.lint` for its blob.
-    Findings of `rules.OF_ANOTHER` have the range that the footer has for the vector's data file.
+    Findings of `rules.OF_ANOTHER` have the range that the footer has for the vector's data file. ``unused-blob``: a
+    corrupt vector that the snapshot does not use; pyiceberg decodes all blobs of a file of which it needs one.
     ``one-vector-per-file`` covers all blobs, even those that no vector of the snapshot uses; two vectors of the
     snapshot for one data file are not reported here.
 
@@ -95,8 +96,9 @@ def check_vectors(
         return
     with storage.open(location) as source:
         footer = sniff_source(source, limits=storage.limits).footer
-    if footer is None:
-        return
+        if footer is None:
+            return
+        yield from _unused(source, footer, ranged, storage)
     blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}
     lengths = {blob.offset: blob.length for blob in footer.blobs}
     own = cache(lambda: _by_data_file(footer))
@@ -126,6 +128,18 @@ def check_vectors(
                 yield Finding.of_vector(check.name, double, *values)
             else:  # no vector of the snapshot uses this blob
                 yield Finding.failed(check.name, *values, path=location, offset=check.offset)
+
+
+def _unused(source: Source, footer: Footer, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
+    """Find corrupt vectors of a file that the snapshot does not use; what has no range in the file is not one."""
+    used = {vector.offset for vector in vectors}
+    for blob in footer.blobs:
+        if blob.type != BLOB_TYPE or blob.compression_codec or blob.offset in used or blob.offset + blob.length > source.size:
+            continue
+        try:
+            vector_.load(read_frame(source, blob.offset, blob.length, storage.limits), limits=storage.limits)
+        except DecodeError as error:
+            yield Finding.from_error("unused-blob", error, source.name, tuple(vectors))
 
 
 def _by_data_file(footer: Footer) -> dict[str, BlobMetadata]:
