@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,15 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.roaring import MAX_DV_KEY
 from dvcodec.core.vector import Magic
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _in_passes() -> Iterator[None]:
+    """Few vectors, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_ONE_BY_ONE", 0)
+        yield
+
 
 pieces = st.one_of(
     st.tuples(st.integers(0, 1 << 20), st.integers(1, 70_000)).map(lambda p: range(p[0], p[0] + p[1])),
@@ -163,11 +173,13 @@ def one_by_one(data: bytes) -> RowSet | str:
     return found.load()
 
 
+@pytest.mark.parametrize("alone", [0, 16])
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
-def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch"], "_VECTORS", at_once)
+def test_load_raises_the_first_error_there_is(at_once: int, alone: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "_VECTORS", at_once)
+    monkeypatch.setattr(batch, "_ONE_BY_ONE", alone)
     chance = random.Random(6)
-    for _ in range(60):
+    for _ in range(30):
         frames = [ice.encode(chance.choice(VALID)) for _ in range(8)]
         for i in chance.sample(range(8), 2):
             damaged = bytearray(frames[i])

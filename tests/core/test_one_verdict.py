@@ -97,6 +97,14 @@ def padding_bits() -> Iterator[bytes]:
         yield mended(data)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _in_passes() -> Iterator[None]:
+    """Few vectors, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_ONE_BY_ONE", 0)
+        yield
+
+
 # ------------------------------------------------------------------------------------------------------ the readers
 
 Read = Callable[..., RowSet]
