@@ -204,9 +204,10 @@ bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with eve
 bench-short: $(VENV)/.dev ## fails if slower, relative to pyroaring and pyarrow, than the committed baseline
 	$(BIN)/python bench/run.py --short --rounds 5 --against bench/results/baseline.json
 
-bench-tables: $(VENV)/.dev ## tables of 300,000 files, position deletes of streams, live rows: beside other libraries
+bench-tables: $(VENV)/.dev interop-pypaimon ## tables of 300,000 files, position deletes of streams, live rows: beside other libraries
 	$(BIN)/python bench/table_metadata.py --rounds 3
 	$(BIN)/python bench/iceberg_metadata.py --rounds 3
+	$(BIN)/python bench/paimon_metadata.py --rounds 3
 	$(BIN)/python bench/position_deletes.py --rounds 1
 	$(BIN)/python bench/live_rows.py
 

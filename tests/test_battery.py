@@ -224,7 +224,7 @@ def tables() -> Iterator[Format]:
     yield of_table("Paimon schema", "/t/schema/schema-0", lambda: read_schema(Folder("/t"), 0), data)
     for what, pattern, read in (
         ("manifest list", "manifest-list-*", paimon_manifests.read_manifest_list),
-        ("manifest", "manifest-[0-9a-f]*", paimon_manifests.read_manifest),
+        ("manifest", "manifest-[0-9a-f]*", lambda folder, name: list(paimon_manifests.read_manifest(folder, name))),
     ):
         data = small(JAVA_PAIMON, f"*/table/manifest/{pattern}")
         yield of_table(f"Paimon {what}", "/t/manifest/m", partial(read, Folder("/t"), "m"), data, every=13)

@@ -126,12 +126,14 @@ class Records:
         format: how it is written.
         schema: that it was written with: Avro's as parsed JSON, otherwise one of Arrow.
         records: with all fields, times as stored; can be iterated over once.
+        file: an Avro file, whose records can be read in columns instead.
     """
 
     source: str
     format: MetadataFormat
     schema: Any
     records: Iterator[dict[str, Any]]
+    file: avro.AvroFile | None = None
 
     def field_names(self) -> set[str]:
         """Return the names of all fields; those inside of others follow the other's name and a point."""
@@ -181,7 +183,7 @@ def read_records(
         return Records(source.name, MetadataFormat(name), schema, _of_batches(batches, known, cursor))
     file = avro.decode(cursor, limits=limits)
     check("Avro", file.schema)
-    return Records(source.name, MetadataFormat("avro", file.codec), file.schema, _of_avro(file, cursor))
+    return Records(source.name, MetadataFormat("avro", file.codec), file.schema, _of_avro(file, cursor), file)
 
 
 def _of_avro(file: avro.AvroFile, cursor: Cursor) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ class AvroValues:
     """A field of all records.
 
     Attributes:
-        values: int64[n], numbers; or where a text, or a record, begins.
+        values: int64[n], numbers; or where a text, a record or an array begins.
         sizes: int64[n], bytes of these; None for numbers.
         valid: which records have a value; None if all have.
     """
@@ -152,7 +152,7 @@ def read_columns(
     Args:
         file: whose records are all in memory.
         anchor: a text that each record has, near its beginning, of which most begin alike.
-        wanted: numbers, texts, and records, which are returned as they are stored.
+        wanted: numbers, texts, and records and arrays, which are returned as they are stored.
         maps: maps by number whose items are returned.
 
     Returns:
@@ -442,7 +442,7 @@ class _Walk:
         start = self.after_number(pos) if name in _TEXTS else pos
         pos = self._skip(kind, pos)
         if wanted:
-            if name not in (*_TEXTS, "record"):
+            if name not in (*_TEXTS, "record", "array"):
                 raise _UnusualError
             self._keep(path, start, pos - start)
         return pos

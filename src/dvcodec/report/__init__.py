@@ -330,7 +330,8 @@ def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
     paths, wanted = found.files.paths, set(rewrite)
     partitions = {one: None if one is None else plain(one) for one in set(found.files.partitions)}
     deleted = np.where(found.exact, found.min_deleted, UNKNOWN)
-    strips, vectors = [""] * len(paths), [list[list[str | int | None]]() for _ in paths]
+    strips, none = [""] * len(paths), list[list[str | int | None]]()
+    vectors = [none] * len(paths)
     drawn = np.flatnonzero(found.vector_of >= 0)
     for i, strip in zip(drawn.tolist(), shades_of_each(found.density[found.density_of[drawn]]), strict=True):
         strips[i] = strip

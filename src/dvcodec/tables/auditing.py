@@ -224,7 +224,8 @@ class FilesInFolder:
             OSError: the folder cannot be listed.
         """
         self.listed = table.stored_files()
-        self.numbers = {key: number for number, key in enumerate(file_keys(list(self.listed.locations)))}
+        keys = file_keys(list(self.listed.locations))
+        self.numbers = dict(zip(keys, range(len(keys)), strict=True))
 
     def sizes_of(self, locations: Sequence[str]) -> Index:
         """Return the bytes of files, int64; `UNKNOWN` of those that are not listed."""

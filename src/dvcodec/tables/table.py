@@ -157,11 +157,9 @@ class Snapshot(LiveRows):
         schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
             id has the one that it was committed with; the current one has the newest, as in engines.
         has_vectors_with_files: whether each vector is recorded with its data file, so that none can be of another one.
-        frame_magics: what those of `VectorColumns.frames` may begin with at their byte ranges; none without any.
     """
 
     has_vectors_with_files: ClassVar[bool] = False
-    frame_magics: ClassVar[tuple[Magic, ...]] = ()
 
     table: Table = field(repr=False, compare=False)
     info: SnapshotInfo
@@ -184,6 +182,11 @@ class Snapshot(LiveRows):
     @property
     def _counts(self) -> tuple[str, str]:
         return counted(len(self.data_files), "data file"), counted(len(self.vectors), "vector")
+
+    @property
+    def frame_magics(self) -> tuple[Magic, ...]:
+        """What those of `VectorColumns.frames` may begin with at their byte ranges; none if they are read otherwise."""
+        return ()
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
@@ -218,7 +221,7 @@ class Snapshot(LiveRows):
 
     @cached_property
     def _containers(self) -> frozenset[str]:
-        return frozenset(vector.location for vector in self.vectors)
+        return frozenset(self.vector_columns.places.locations)
 
     def _has_vector(self, vector: DeletionVector) -> bool:
         return vector.location in self._containers

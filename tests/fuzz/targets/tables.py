@@ -155,7 +155,7 @@ def _run_paimon_manifest(data: bytes) -> None:
         except DecodeError:
             paimon_manifests.read_manifest_list(Folder("/t"), "m")
             return
-    paimon_manifests.live_entries(entries)
+    entries.live()
 
 
 def _paimon_manifests() -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported, paimon
 from dvcodec.tables import Folder, SnapshotInfo
-from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.entries import Entries, ManifestEntry
+from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema, numbered, parse_type, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import Layout, PartitionSpec, decode_row, external_path
 from samples.paimon_table import FILE_FIELDS, MANIFEST_SCHEMA, PaimonFile, build_paimon, encode_row, rewrite_avro
@@ -152,6 +153,11 @@ def folder(tmp_path: Path) -> Folder:
 def names(folder: Folder, *lists: str) -> list[str]:
     entries = (entry for name in lists for m in read_manifest_list(folder, name) for entry in read_manifest(folder, m))
     return [entry.file.file_name for entry in live_entries(entries)]
+
+
+def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    found = Entries.of(entries)
+    return list(found.take(found.live()))
 
 
 def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 from cases import each
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
-from dvcodec.tables import DataFile, PhysicalRows, Snapshot
+from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon.manifests import DataFileMeta
+from dvcodec.tables.paimon.entries import DataFileMeta, Entries, ManifestEntry, identity_of
 from dvcodec.tables.paimon.metadata import (
     DataType,
     Field,
@@ -563,14 +564,20 @@ APPEND: tuple[str, ...] = ()
 KEYED = ("id",)
 
 
-def file(name: str, level: int = 0, bucket: int = 0, **more: Any) -> DataFile:
-    return DataFile(name, name, 10, record=DataFileMeta(b"", bucket, name, 99, 10, 0, level, **more))
+def file(name: str, level: int = 0, bucket: int = 0, **more: Any) -> DataFileMeta:
+    return DataFileMeta(b"", bucket, name, 99, 10, 0, level, **more)
 
 
-def visible(keys: tuple[str, ...], options: dict[str, str], *files: DataFile) -> list[Any]:
-    found = visible_records(TableSchema("schema/schema-0", 0, (), (), keys, options), files)
-    assert set(found) == {file.path for file in files}
-    return [value if isinstance(value := found[file.path], Visible) else "unsupported" for file in files]
+def visible_of(keys: tuple[str, ...], options: dict[str, str], files: Sequence[DataFileMeta]) -> dict[str, Any]:
+    entries = Entries.of(ManifestEntry("m", False, identity_of(one, None), one) for one in files)
+    schema = TableSchema("schema/schema-0", 0, (), (), keys, options)
+    return visible_records(schema, entries, [one.file_name for one in files])
+
+
+def visible(keys: tuple[str, ...], options: dict[str, str], *files: DataFileMeta) -> list[Any]:
+    found = visible_of(keys, options, files)
+    assert list(found) == [file.file_name for file in files]
+    return [value if isinstance(value := found[file.file_name], Visible) else "unsupported" for file in files]
 
 
 ALL, KINDS, NONE, NOT = Visible.ALL, Visible.KINDS, Visible.NONE, "unsupported"
@@ -614,7 +621,7 @@ def test_postponed_records_are_merged_if_the_table_says_so() -> None:
 def test_buckets_are_decided_each_by_itself() -> None:
     files = [file("a", 0, 0), file("b", 0, 1), file("c", 5, 1), file("d", 0, -2)]
     assert visible(KEYED, {}, *files[:1], files[3]) == [KINDS, NONE]
-    reasons = visible_records(TableSchema("s", 0, (), (), KEYED, {}), files)
+    reasons = visible_of(KEYED, {}, files)
     assert reasons["a"] is KINDS
     assert reasons["b"] == (
         "its records have to be merged by key with those of 1 more files of bucket 1 (merge engine deduplicate)"
@@ -633,7 +640,7 @@ def test_columns_spread_over_files() -> None:
 
 def test_metadata_that_is_not_known_here() -> None:
     files = [file("a", unknown=("_NEW",)), file("b"), file("c", unknown=("_NEW", "_MORE"))]
-    found = visible_records(TableSchema("s", 0, (), (), (), {}), files)
+    found = visible_of((), {}, files)
     assert found["a"] == "its metadata has _NEW, which is not known here"
     assert found["b"] is ALL
     assert found["c"] == "its metadata has _NEW, _MORE, which is not known here"

@@ -29,8 +29,9 @@ from dvcodec.tables import DeletionVector, Folder, SnapshotInfo, TableKind, open
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
-from dvcodec.tables.paimon.manifests import IndexedVector, Manifests, check_index_file, vectors_of_entry
+from dvcodec.tables.paimon.manifests import Manifests
 from dvcodec.tables.paimon.table import referenced_files
+from dvcodec.tables.paimon.vectors import IndexedVector, IndexVectors, check_index_file
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots.live import live_batches
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
@@ -458,7 +459,7 @@ def write(folder: Path, kinds: Sequence[int]) -> IndexManifestEntry:
 
 
 def vectors(folder: Path, entry: IndexManifestEntry, *, bitmap64: bool = False) -> list[DeletionVector]:
-    return list(vectors_of_entry(entry, Folder(str(folder)), "index-1", lambda name: f"d/{name}", bitmap64=bitmap64))
+    return list(IndexVectors(entry, Folder(str(folder)), "index-1", lambda name: f"d/{name}", bitmap64=bitmap64))
 
 
 def failed(folder: Path, entry: IndexManifestEntry) -> dict[str, str | None]:

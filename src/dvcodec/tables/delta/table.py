@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +99,11 @@ class DeltaSnapshot(Snapshot):
     partitions: PartitionReader = field(repr=False, compare=False)
 
     has_vectors_with_files = True
-    frame_magics: ClassVar[tuple[Magic, ...]] = MAGICS
+
+    @property
+    def frame_magics(self) -> tuple[Magic, ...]:
+        """What vectors may begin with; see `Snapshot.frame_magics`."""
+        return MAGICS
 
     @cached_property
     def file_columns(self) -> FileColumns:

@@ -125,7 +125,7 @@ class ScanPlan:
             partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
             equality.setdefault(partition if partitioned else None, []).append(file)
         paths = [path for part in data for path in part.entries.paths]
-        numbers = {path: number for number, path in enumerate(paths)}
+        numbers = dict(zip(paths, range(len(paths)), strict=True))
         if len(numbers) < len(paths):
             raise repeated(next(path for number, path in enumerate(paths) if numbers[path] != number), source)
         named = [path for part in vectors for path in part.paths]

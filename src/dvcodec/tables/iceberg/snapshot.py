@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 
@@ -64,7 +63,10 @@ class IcebergSnapshot(Snapshot):
     locate_each: Locate = field(repr=False, compare=False)
     skipped_metadata: tuple[str, ...] = ()
 
-    frame_magics: ClassVar[tuple[Magic, ...]] = (Magic.PORTABLE64,)
+    @property
+    def frame_magics(self) -> tuple[Magic, ...]:
+        """What vectors begin with; see `Snapshot.frame_magics`."""
+        return (Magic.PORTABLE64,)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -35,9 +35,10 @@ class WalkedFiles:
         self._numbered: dict[int, ManifestFiles] = {}
         self._data: dict[str, int] = {}
         self._deletes: dict[str | None, list[int]] = {}
+        touched = set[str | None]()
         for manifest, part in parts.items():
-            self._put_in(manifest, part, "")
-        self._check(set().union(*(part.paths for part in parts.values())))
+            touched |= self._put_in(manifest, part, "")
+        self._check(touched)
 
     def are_plain(self) -> bool:
         """Return whether all position deletes name a data file of the snapshot."""
@@ -90,20 +91,26 @@ class WalkedFiles:
         return paths
 
     def _put_in(self, manifest: Manifest, part: ManifestFiles, source: str) -> set[str | None]:
-        """Return the data files that its files are of."""
+        """Return the data files that its position deletes are of."""
         self.parts[manifest] = part
         number = self._numbers[manifest] = next(self._next)
         self._numbered[number] = part
         places = range(number << _BITS, (number << _BITS) + len(part))
         if isinstance(part, DataFiles):
-            twice = _twice(part.entries.paths, self._data.keys())
-            if twice is not None:
-                raise repeated(twice, source)
+            known = len(self._data)
             self._data.update(zip(part.entries.paths, places, strict=True))
-        else:
-            for path, place in zip(part.paths, places, strict=True):
-                self._deletes.setdefault(path, []).append(place)
-        return set(part.paths)
+            if len(self._data) < known + len(part):
+                raise repeated(self._twice(part.entries.paths), source)
+            return set()
+        for path, place in zip(part.paths, places, strict=True):
+            self._deletes.setdefault(path, []).append(place)
+        return {part.paths[number] for number in np.flatnonzero(~part.bitmaps).tolist()}
+
+    def _twice(self, paths: Sequence[str]) -> str:
+        """Return the first of paths that manifests have more than once."""
+        parts = (part for part in self.parts.values() if isinstance(part, DataFiles))
+        counts = Counter(path for part in parts for path in part.entries.paths)
+        return next(path for path in paths if counts[path] > 1)
 
     def _of(self, paths: Iterable[Hashable]) -> list[ManifestFiles]:
         """Return the files that are of data files, in the order of the manifests."""
@@ -123,11 +130,3 @@ class WalkedFiles:
 
 def _compared(parts: Iterable[ManifestFiles]) -> set[tuple[Hashable, ...]]:
     return set[tuple[Hashable, ...]]().union(*(part.compared() for part in parts))
-
-
-def _twice(paths: Sequence[str], known: KeysView[str]) -> str | None:
-    """Return the first of paths that is known, or there twice; None if none is."""
-    if len(set(paths)) == len(paths) and known.isdisjoint(paths):
-        return None
-    counts = Counter(paths)
-    return next(path for path in paths if path in known or counts[path] > 1)

@@ -67,20 +67,12 @@ from dvcodec.tables.deleting.run import Committer, Written, check_next, check_re
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, Enabled, FileDelete
-from dvcodec.tables.paimon.manifests import (
-    DELETE,
-    ENTRIES,
-    LIST,
-    DataFileMeta,
-    IndexedVector,
-    ManifestEntry,
-    live_entries,
-    read_entry,
-    read_stored,
-)
+from dvcodec.tables.paimon.entries import DELETE, ENTRIES, DataFileMeta, Entries, ManifestEntry, read_entry
+from dvcodec.tables.paimon.manifests import LIST, read_stored
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_snapshot
 from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.table import ENABLED, PaimonSnapshot, PaimonTable
+from dvcodec.tables.paimon.vectors import IndexedVector
 from dvcodec.tables.writing import put_once, removed_on_error
 
 NewFile = Callable[[str], str]
@@ -178,8 +170,8 @@ def _find(folder: Folder, manifests: Sequence[str], removed: Sequence[DataFile],
             entry = read_entry(record, stored.source)
             if entry.file.file_name in names:
                 found.append(_Deleted(entry, record | {"_KIND": DELETE}, name, stored))
-    live = {id(entry) for entry in live_entries(one.entry for one in found)}
-    wanted = [one for one in found if id(one.entry) in live and layout.data_file(one.entry).path in paths]
+    live = [found[number] for number in Entries.of(one.entry for one in found).live().tolist()]
+    wanted = [one for one in live if layout.data_file(one.entry).path in paths]
     if len(wanted) != len(paths):
         actual = f"{len(wanted)} entries"
         raise NotCanonical("manifests", source=folder.location, expected=f"{len(paths)} data files", actual=actual)

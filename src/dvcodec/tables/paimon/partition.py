@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Context, Decimal
@@ -30,12 +30,11 @@ import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
 from dvcodec.io import is_url
-from dvcodec.io.target import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import PartitionValue, bare_name
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.paimon.manifests import ManifestEntry
+from dvcodec.tables.paimon.entries import Entries, ManifestEntry
 from dvcodec.tables.paimon.metadata import DataType, TableSchema, parse_type
 
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"
@@ -389,17 +388,21 @@ class Layout:
             record=file,
         )
 
-    def files(self, entry: ManifestEntry) -> Iterator[str]:
-        """Yield the paths of a data file and of its extra files.
+    def paths(self, entries: Entries) -> list[str]:
+        """Return the paths of data files.
 
         Raises:
-            DecodeError: its partition or path is corrupt.
+            DecodeError: a partition or path is corrupt.
         """
-        folder = self.data_folder(entry.file.partition, entry.file.bucket, entry.manifest)[1]
-        path = external_path(entry.file.external_path, entry.manifest) or f"{folder}/{entry.file.file_name}"
-        yield path
-        for extra in entry.file.extra_files:
-            yield f"{split(path)[0]}/{extra}"
+        groups, firsts = entries.groups()
+        folders = [""] * len(firsts)
+        for first in sorted(firsts.tolist()):
+            one = entries[first]
+            folders[groups[first]] = self.data_folder(one.file.partition, one.file.bucket, one.manifest)[1]
+        found = [f"{folders[group]}/{name}" for group, name in zip(groups.tolist(), entries.names, strict=True)]
+        for number, others in entries.others.items():
+            found[number] = external_path(others.external_path, entries[number].manifest) or found[number]
+        return found
 
     def index_file(self, entry: IndexManifestEntry, source: str) -> str:
         """Return the path of an index file.

@@ -29,22 +29,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
+from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, read_entry, read_stored
+from dvcodec.tables.paimon.entries import ENTRIES, DataFileMeta, Entries, read_entry
+from dvcodec.tables.paimon.manifests import read_stored
 from dvcodec.tables.paimon.metadata import PaimonEvolution, SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import Value, decode_some
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, safe_text
 from dvcodec.tables.rows.columns import Column, unrelated
 from dvcodec.tables.rows.data_file import open_data_file
-
-_Bucket: TypeAlias = dict[str, DataFileMeta]
-"""The data files of a bucket by path."""
 
 
 class Visible(Enum):
@@ -56,68 +57,69 @@ class Visible(Enum):
     NONE = "none"
 
 
-def visible_records(schema: TableSchema, data_files: Sequence[DataFile]) -> dict[str, Visible | str]:
-    """Return for each data file of a snapshot, by path, which records are rows, or why that is unknown."""
-    found: dict[str, Visible | str] = {}
-    metas = {file.path: DataFileMeta.of(file) for file in data_files}
-    for path, meta in metas.items():
-        if meta.unknown:
-            found[path] = f"its metadata has {', '.join(meta.unknown):.200}, which is not known here"
+def visible_records(schema: TableSchema, entries: Entries, paths: Sequence[str]) -> dict[str, Visible | str]:
+    """Return for each data file of a snapshot, by path, which records are rows, or why that is unknown.
+
+    Args:
+        schema: of the snapshot.
+        entries: of its data files.
+        paths: of its data files.
+    """
+    found: dict[str, Visible | str] = dict.fromkeys(paths, Visible.ALL)
+    groups, _ = entries.groups()
+    if schema.primary_keys or schema.is_true("data-evolution.enabled"):
+        decide = _keyed if schema.primary_keys else _evolved
+        order = np.argsort(groups, kind="stable")
+        for bucket in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else ():
+            found.update((paths[number], visible) for number, visible in decide(schema, entries, bucket))
+    for number, others in entries.others.items():
+        if others.unknown:
+            found[paths[number]] = f"its metadata has {', '.join(others.unknown):.200}, which is not known here"
     for option in ("chain-table.enabled", "scan.fallback-branch"):
         if schema.options.get(option, "false") != "false":
             why = f"the table's rows also come from elsewhere (table option {option})"
-            found.update(dict.fromkeys(metas, why))
+            found.update(dict.fromkeys(paths, why))
     if schema.is_true("postpone.merge-on-read"):
-        waiting = {meta.partition for meta in metas.values() if meta.bucket < 0}
+        waiting = {entries.partitions[code] for code in set(entries.partition_of[entries.buckets < 0].tolist())}
         why = "records of its partition have to be merged by key with postponed ones (postpone.merge-on-read)"
-        found.update((path, why) for path, meta in metas.items() if meta.partition in waiting)
-    buckets: dict[object, _Bucket] = {}
-    for path, meta in metas.items():
-        buckets.setdefault((meta.partition, meta.bucket), {})[path] = meta
-    decide = _keyed if schema.primary_keys else _append
-    for bucket in buckets.values():
-        for path, visible in decide(schema, bucket):
-            found.setdefault(path, visible)
+        codes = enumerate(entries.partition_of.tolist())
+        found.update((paths[number], why) for number, code in codes if entries.partitions[code] in waiting)
     return found
 
 
-def _append(schema: TableSchema, bucket: _Bucket) -> Iterator[tuple[str, Visible | str]]:
-    if not schema.is_true("data-evolution.enabled"):
-        yield from ((path, Visible.ALL) for path in bucket)
-        return
-    starts = {path: meta.first_row_id for path, meta in bucket.items() if meta.first_row_id is not None}
-    shared: set[str] = set()
-    reach, last = -1, ""
-    for path, start in sorted(starts.items(), key=itemgetter(1)):
+def _evolved(schema: TableSchema, entries: Entries, bucket: Index) -> Iterator[tuple[int, Visible | str]]:
+    del schema
+    of_bucket = bucket.tolist()
+    starts = {one: start for one in of_bucket if (start := entries.first_row_ids[one]) is not None}
+    shared: set[int] = set()
+    reach, last = -1, -1
+    for one, start in sorted(starts.items(), key=itemgetter(1)):
         if start < reach:
-            shared |= {path, last}
-        if start + bucket[path].row_count > reach:
-            reach, last = start + bucket[path].row_count, path
-    for path in bucket:
-        if path not in starts:
-            yield path, "it has no row ids (_FIRST_ROW_ID), in a table whose columns are spread over files"
-        elif path in shared:
-            yield path, "its rows are put together from the columns of several files (data-evolution.enabled)"
+            shared |= {one, last}
+        if start + int(entries.rows[one]) > reach:
+            reach, last = start + int(entries.rows[one]), one
+    for one in of_bucket:
+        if one not in starts:
+            yield one, "it has no row ids (_FIRST_ROW_ID), in a table whose columns are spread over files"
+        elif one in shared:
+            yield one, "its rows are put together from the columns of several files (data-evolution.enabled)"
         else:
-            yield path, Visible.ALL
+            yield one, Visible.ALL
 
 
-def _keyed(schema: TableSchema, bucket: _Bucket) -> Iterator[tuple[str, Visible | str]]:
+def _keyed(schema: TableSchema, entries: Entries, bucket: Index) -> Iterator[tuple[int, Visible | str]]:
     engine = schema.options.get("merge-engine", "deduplicate")
     if schema.is_true("deletion-vectors.enabled"):
         skips_level_0 = not schema.is_true("deletion-vectors.merge-on-read")
     else:
         skips_level_0 = engine == "first-row"
-    levels = {meta.level for meta in bucket.values()}
+    of_file = entries.levels[bucket].tolist()
+    levels, number = set(of_file), int(entries.buckets[bucket[0]])
     once = skips_level_0 or len(bucket) == 1 or (len(levels) == 1 and 0 not in levels)
-    for path, meta in bucket.items():
-        if meta.bucket < 0 or (skips_level_0 and meta.level == 0):
-            yield path, Visible.NONE
-        elif once:
-            yield path, Visible.KINDS
-        else:
-            more = f"{len(bucket) - 1} more files of bucket {meta.bucket} (merge engine {engine:.40})"
-            yield path, f"its records have to be merged by key with those of {more}"
+    more = f"{len(bucket) - 1} more files of bucket {number} (merge engine {engine:.40})"
+    usual = Visible.KINDS if once else f"its records have to be merged by key with those of {more}"
+    for one, level in zip(bucket.tolist(), of_file, strict=True):
+        yield one, Visible.NONE if number < 0 or (skips_level_0 and level == 0) else usual
 
 
 VALUE_KIND = "_VALUE_KIND"

@@ -11,24 +11,24 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import compress
 from typing import TypeAlias
+
+import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.vector import Magic
+from dvcodec.io.target import split
 from dvcodec.ops.convert import measure
 from dvcodec.paimon import IndexManifestEntry, read_vector
+from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletedRows, DeletionVector, RowReader, SnapshotInfo, TableKind
-from dvcodec.tables.paimon.manifests import (
-    DataFileMeta,
-    IndexedVector,
-    ManifestEntry,
-    Manifests,
-    check_index_file,
-    live_entries,
-    vectors_of_entry,
-)
+from dvcodec.tables.paimon.columns import file_columns, vector_columns
+from dvcodec.tables.paimon.entries import DataFileMeta, Entries
+from dvcodec.tables.paimon.manifests import Manifests
 from dvcodec.tables.paimon.metadata import (
     SnapshotRecord,
     TableSchema,
@@ -46,6 +46,7 @@ from dvcodec.tables.paimon.rows import (
     read_statistics,
     visible_records,
 )
+from dvcodec.tables.paimon.vectors import IndexedVector, IndexVectors, check_index_file
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column, chosen
 from dvcodec.tables.rows.data_file import count_rows
@@ -66,6 +67,8 @@ class PaimonSnapshot(Snapshot):
         schemas: returns a schema of the table by its id.
         state: its file; None for the state of a table without snapshots.
         manifests: names of its manifests; none if it has only some of its data files.
+        magics: how all its vectors begin; none if some begin in another way, which decides what their length counts.
+        recorded: its data files and vectors by column; None for a table without snapshots.
     """
 
     partitions: PartitionSpec | None = field(repr=False, compare=False)
@@ -73,6 +76,27 @@ class PaimonSnapshot(Snapshot):
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
     state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
     manifests: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    magics: tuple[Magic, ...] = field(default=(), repr=False, compare=False)
+    recorded: tuple[FileColumns, VectorColumns] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def frame_magics(self) -> tuple[Magic, ...]:
+        """How vectors begin; see `Snapshot.frame_magics`."""
+        return self.magics
+
+    @cached_property
+    def file_columns(self) -> FileColumns:
+        """What is recorded of the data files, by column; see `Snapshot.file_columns`."""
+        return FileColumns(self.data_files) if self.recorded is None else self.recorded[0]
+
+    @cached_property
+    def vector_columns(self) -> VectorColumns:
+        """What is recorded of the vectors, by column; see `Snapshot.vector_columns`."""
+        return VectorColumns(self.vectors, self.numbers) if self.recorded is None else self.recorded[1]
+
+    def with_other_deletes(self) -> Sequence[int]:
+        """Return the numbers of the data files of which some records are not rows, or may not be."""
+        return [number for number, one in enumerate(self.visible.values()) if one is not Visible.ALL]
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector and verify it; see `Snapshot.read`."""
@@ -196,6 +220,8 @@ class PaimonSnapshot(Snapshot):
         return self.schemas(self.schema_id)
 
 
+Identity: TypeAlias = tuple[object, ...]
+"""See `ManifestEntry.identity`."""
 FileKey: TypeAlias = tuple[bytes, int, str]
 """A data file as vectors name it: serialized partition, bucket, bare name."""
 
@@ -250,19 +276,18 @@ class PaimonTable(WritableTable):
         return self._whole(self._find(names, id), id)
 
     def _whole(self, state: SnapshotRecord, id: int | None) -> PaimonSnapshot:  # noqa: A002
-        schema = self._schema(state.schema_id)
         manifests = [
             name
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
             for name in self.manifests.listed(manifest_list)
         ]
-        entries = live_entries(entry for _, found in self.manifests.read(manifests) for entry in found)
+        read = Entries.joined([found for _, found in self.manifests.read(manifests)])
         index = () if state.index_manifest is None else self.manifests.live_index(state.index_manifest)
-        snapshot = self._snapshot(state, entries, index)
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # its errors are errors of the snapshot
-        visible = visible_records(schema, snapshot.data_files)
-        return replace(snapshot, schema_id=shown, visible=visible, manifests=tuple(manifests))
+        live = read.live()
+        entries = read if len(live) == len(read) else read.take(live)
+        return self._snapshot(state, entries, index, shown, tuple(manifests))
 
     def older_ids(self) -> Iterator[int]:
         """Yield the snapshots before the current one; see `Table.older_ids`."""
@@ -278,50 +303,67 @@ class PaimonTable(WritableTable):
         return referenced_files(self._root, self.manifests)
 
     def _snapshot(
-        self, state: SnapshotRecord, entries: Iterable[ManifestEntry], index: Iterable[IndexManifestEntry]
+        self,
+        state: SnapshotRecord,
+        entries: Entries,
+        index: Iterable[IndexManifestEntry],
+        shown: int,
+        manifests: tuple[str, ...],
     ) -> PaimonSnapshot:
-        """Return a snapshot in its own schema, of these data files and all vectors of these index files."""
+        """Return a snapshot.
+
+        Args:
+            state: its file.
+            entries: of its data files.
+            index: entries of its index manifest.
+            shown: the schema in which its rows are read.
+            manifests: names of its manifests.
+        """
         schema = self._schema(state.schema_id)
         layout = Layout(self._root, schema)
-        files: dict[str, DataFile] = {}
-        named: dict[FileKey, str] = {}
-        for entry in entries:
-            file = layout.data_file(entry)
-            if file.path in files:
-                expected = f"{file.path!r:.120} at one level"
-                raise NotCanonical("_FILE", source=entry.manifest, expected=expected, actual="two")
-            files[file.path] = file
-            named[entry.file.partition, entry.file.bucket, entry.file.file_name] = file.path
+        paths = layout.paths(entries)
+        if len(set(paths)) < len(paths):
+            seen = dict[str, int]()
+            twice = next(number for number, path in enumerate(paths) if seen.setdefault(path, number) != number)
+            expected = f"{paths[twice]!r:.120} at one level"
+            raise NotCanonical("_FILE", source=entries[twice].manifest, expected=expected, actual="two")
+        files = file_columns(entries, layout, paths, self._root.locate_each(paths))
+        parts = list(self._vectors(state, index, layout, entries))
+        wide = {one for part in parts for one in set(part.wide.tolist())}
+        vectors = vector_columns(parts, files)
         return PaimonSnapshot(
             self,
             state.info,
-            tuple(files.values()),
-            tuple(self._vectors(state, index, layout, named)),
-            state.schema_id,
+            files.files,
+            vectors.vectors,
+            shown,
             partitions=layout.spec,
-            visible={},
+            visible=visible_records(schema, entries, paths),
             schemas=self._schema,
             state=state,
+            manifests=manifests,
+            magics=() if len(wide) != 1 else (Magic.PORTABLE64,) if True in wide else (Magic.PAIMON32,),
+            recorded=(files, vectors),
         )
 
     def _vectors(
-        self,
-        state: SnapshotRecord,
-        index: Iterable[IndexManifestEntry],
-        layout: Layout,
-        named: Mapping[FileKey, str],
-    ) -> Iterator[DeletionVector]:
-        """Yield the vectors of index files; `named` has the paths of data files."""
+        self, state: SnapshotRecord, index: Iterable[IndexManifestEntry], layout: Layout, entries: Entries
+    ) -> Iterator[IndexVectors]:
+        """Yield the vectors of each index file; `entries` has the data files."""
         source = self._root.join(f"manifest/{state.index_manifest}")
         bitmap64 = self._schema(state.schema_id).is_true("deletion-vectors.bitmap64")
+        elsewhere: dict[FileKey, str] = {}
+        for file in (entries[number].file for number in entries.others):
+            if file.external_path is not None:
+                elsewhere[file.partition, file.bucket, file.file_name] = file.external_path
         for entry in index:
 
             def data_file(name: str, entry: IndexManifestEntry = entry) -> str:
-                path = named.get((entry.partition, entry.bucket, name))
+                path = elsewhere.get((entry.partition, entry.bucket, name)) if elsewhere else None
                 return path or f"{layout.data_folder(entry.partition, entry.bucket, source)[1]}/{name}"
 
             path = layout.index_file(entry, source)
-            yield from vectors_of_entry(entry, self._root, path, data_file, bitmap64=bitmap64)
+            yield IndexVectors(entry, self._root, path, data_file, bitmap64=bitmap64)
 
     def _state_names(self) -> dict[int, str]:
         """Return the files of the states by id, ascending; a snapshot's own one before a tag."""
@@ -386,7 +428,7 @@ class _References:
         self._paths: set[str] = set()
         self._layouts: dict[Hashable, Layout] = {}
         self._reader = manifests
-        self._entries: dict[str, list[ManifestEntry]] = {}
+        self._entries: dict[str, Entries] = {}
         self._files = cache(self._files_of)
         self._index_entries = cache(manifests.index)
 
@@ -402,7 +444,7 @@ class _References:
                     if file.startswith(prefix):
                         state = read_snapshot(branch, f"{kind}/{file}")
                         self._add(state, layout_of(state.schema_id), whole=kind != "changelog")
-        return frozenset(map(self._folder.locate, self._paths))
+        return frozenset(self._folder.locate_each(list(self._paths)))
 
     def _layout(self, branch: Folder, schema_id: int) -> Layout:
         """Return the layout of a schema: one for all that agree in it."""
@@ -425,11 +467,15 @@ class _References:
             self._manifests, (state.base_manifest_list, state.delta_manifest_list, state.changelog_manifest_list)
         )
         both = [*base, *delta]
-        gone = {entry.identity for name in both for entry in self._entries[name] if entry.deleted} if whole else set()
+        gone = {one for name in both for one in self._deleted(name)} if whole else set()
         for name in [*(both if whole else delta), *changelog]:
-            for identity, paths in self._files(name, layout).items():
-                if identity not in gone or name in changelog:
-                    self._paths.update(paths)
+            identities, paths, others = self._files(name, layout)
+            if not gone or name in changelog:
+                self._paths.update(paths, *others.values())
+                continue
+            left = (identity not in gone for identity in identities)
+            self._paths.update(compress(paths, left))
+            self._paths.update(*(some for identity, some in others.items() if identity not in gone))
 
     def _manifests(self, name: str | None) -> list[str]:
         """Return the manifests of a list, which are needed, too."""
@@ -440,6 +486,19 @@ class _References:
         self._entries.update(self._reader.read(one for one in names if one not in self._entries))
         return names
 
-    def _files_of(self, manifest: str, layout: Layout) -> dict[tuple[object, ...], tuple[str, ...]]:
-        """Return the paths of the files that a manifest adds, by identity."""
-        return {entry.identity: tuple(layout.files(entry)) for entry in self._entries[manifest] if not entry.deleted}
+    def _deleted(self, manifest: str) -> Iterator[Identity]:
+        """Yield the identities of the files that a manifest deletes."""
+        entries = self._entries[manifest]
+        return (entries[number].identity for number in np.flatnonzero(entries.deleted).tolist())
+
+    def _files_of(self, manifest: str, layout: Layout) -> tuple[list[Identity], list[str], dict[Identity, list[str]]]:
+        """Return identities and paths of the data files that a manifest adds, and the paths of their extra files."""
+        entries = self._entries[manifest]
+        added = entries.take(np.flatnonzero(~entries.deleted)) if entries.deleted.any() else entries
+        identities, paths = added.identities(), layout.paths(added)
+        extra = {
+            identities[number]: [f"{split(paths[number])[0]}/{name}" for name in others.extra_files]
+            for number, others in added.others.items()
+            if others.extra_files
+        }
+        return identities, paths, extra
