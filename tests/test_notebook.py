@@ -80,7 +80,7 @@ VALUES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     "scan": (
         lambda folder: scan(open_table(folder)),
         "<scan of delta table 'ORDERS', snapshot 2>",
-        "delta table ORDERS|snapshot 2 · 2 data files|data file|rows|deleted|share|where|b.parquet|128|0|0 %|································|a.parquet",
+        "delta table ORDERS|snapshot 2 · 2 data files|data file|rows|deleted|share|where|b.parquet|128|0|0 %|·",
     ),
     "deletion": (
         lambda folder: open_table(folder).delete(positions={"b.parquet": RowSet([3])}, dry_run=True),
