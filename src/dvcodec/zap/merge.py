@@ -75,9 +75,12 @@ def merge_lists(read: list[SegmentLists]) -> TermLists:
         )
         origin = np.concatenate([np.zeros(0, np.int64)] + [np.full(len(lists.postings), lists.place) for lists in read])
         # Documents ascend from segment to segment, so a stable sort by term leaves them ascending in each list.
-        order = np.argsort(term, kind="stable")
-        postings = joined.take(order, np.bincount(term, minlength=len(terms)))
-        origin = origin[order]
+        counts = np.bincount(term, minlength=len(terms))
+        if (term[1:] >= term[:-1]).all():  # as of one frequent term, whose postings take the most memory
+            postings = replace(joined, counts=counts)
+        else:
+            order = np.argsort(term, kind="stable")
+            postings, origin = joined.take(order, counts), origin[order]
     some = postings.counts > 0
     if not some.all():
         terms, last = terms.take(np.flatnonzero(some)), last[some]
@@ -373,8 +376,10 @@ class _Merge:
                 if len(tail.terms):
                     waiting[place] = tail
             merged = merge_lists(heads)
+            heads.clear()  # they may have a frequent term's lists: its only copy is for the writer
             seen.note(merged)
             yield merged
+            del merged
 
     def _read(self, name: str, place: int, most: int, seen: _Seen) -> Iterator[SegmentLists]:
         """Read the lists of a field from a segment."""
