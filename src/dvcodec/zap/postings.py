@@ -81,7 +81,12 @@ class Locations:
         return _HEAD * len(self) + len(self.array_positions)
 
     def part(self, start: int, stop: int) -> Locations:
-        """Return a slice, not copied."""
+        """Return a slice, not copied.
+
+        Args:
+            start: the first occurrence.
+            stop: the one after the last.
+        """
         bounds = offsets_of(self.array_counts)
         return Locations(
             self.fields[start:stop],

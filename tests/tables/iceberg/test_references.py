@@ -14,7 +14,7 @@ import amounts
 from cli_runner import run
 from dvcodec import Unsupported, UsageError
 from dvcodec.iceberg import read_position_deletes
-from dvcodec.tables import Table, audit, compact_deletes, history, live_batches, open_table, repair
+from dvcodec.tables import Table, audit, compact_deletes, history, live_batches, open_table
 from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes
 from samples import delta_log
 from samples.id_tables import make_iceberg
@@ -215,5 +215,3 @@ def test_what_needs_vectors_is_refused(tmp_path: Path) -> None:
     table.delete(pc.field("id") < 20)
     with pytest.raises(UsageError, match="format version 2, and deletion vectors need 3"):
         upgrade_deletes(table)
-    with pytest.raises(UsageError, match="format version 2, and deletion vectors need 3"):
-        repair.commit_repair(repair.repair_plan(audit(table), table), table)

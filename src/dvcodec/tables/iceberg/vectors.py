@@ -134,7 +134,12 @@ def _unused(source: Source, footer: Footer, vectors: Sequence[DeletionVector], s
     """Find corrupt vectors of a file that the snapshot does not use; what has no range in the file is not one."""
     used = {vector.offset for vector in vectors}
     for blob in footer.blobs:
-        if blob.type != BLOB_TYPE or blob.compression_codec or blob.offset in used or blob.offset + blob.length > source.size:
+        if (
+            blob.type != BLOB_TYPE
+            or blob.compression_codec
+            or blob.offset in used
+            or blob.offset + blob.length > source.size
+        ):
             continue
         try:
             vector_.load(read_frame(source, blob.offset, blob.length, storage.limits), limits=storage.limits)
