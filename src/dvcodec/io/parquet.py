@@ -64,7 +64,7 @@ def parquet_file(
     file = pq.ParquetFile(opened, thrift_container_size_limit=most, **options)
     if "metadata" not in options:
         end, *rest = ranges.reads if data is None else [bytes(data)]
-        _footers[file] = rest[-1] if rest else end[-8 - int.from_bytes(end[-8:-4], "little") : -8]
+        _footers[file] = rest[-1] if rest else footer_of(end)
     ranges.limit = None  # only the footer was read so far
     return file
 
@@ -83,15 +83,22 @@ class _Opening(RandomAccess):
         return data
 
 
-def small_parquet(data: BytesLike, dictionary: str) -> pq.ParquetFile:
+def small_parquet(data: BytesLike, *dictionaries: str) -> pq.ParquetFile:
     """Open a Parquet file in memory, whose size bounds what its footer may claim; see `parquet_file`.
 
     Args:
         data: its bytes.
-        dictionary: column to read as a dictionary, whether the file has it or not.
+        dictionaries: columns to read as dictionaries, whether the file has them or not.
     """
     opened, most = pa.BufferReader(data), max(len(data), 1)
-    return pq.ParquetFile(opened, thrift_container_size_limit=most, read_dictionary=[dictionary], pre_buffer=False)
+    return pq.ParquetFile(
+        opened, thrift_container_size_limit=most, read_dictionary=list(dictionaries), pre_buffer=False
+    )
+
+
+def footer_of(data: bytes) -> bytes:
+    """Return the footer in the last bytes of a Parquet file, which have all of it."""
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
 
 
 def parquet_metadata(source: Source, *, dictionary: str | None = None, **options: Any) -> pq.ParquetFile:
@@ -164,44 +171,64 @@ def column_chunks(file: pq.ParquetFile, paths: Iterable[Path]) -> dict[Path, lis
         paths: one to four names from the top-level column down to each; columns with a name of more than 127 bytes are
             unknown.
     """
-    footer = _footers[file]
-    leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
-    found = {}
-    for path, places in _places(footer, {path for path in paths if ".".join(path) in leaves}).items():
-        if len(places) == file.num_row_groups:
-            try:
-                ordered = bool(places) and _is_ordered(footer, places[-1], leaves[".".join(path)], len(leaves))
-                found[path] = [_chunk(memoryview(footer)[place:], ordered) for place in places]
-            except IndexError:  # the footer ends first
-                pass
-    return found
+    return ColumnChunks(file.schema, paths).find(_footers[file], file.num_row_groups)
 
 
-def _places(footer: bytes, paths: Iterable[Path]) -> dict[Path, list[int]]:
-    """Return where the fields after the path begin, for each column."""
-    places: dict[Path, list[int]] = {path: [] for path in paths}
-    by_first = defaultdict(list)
-    for path, into in places.items():
-        names = [name.encode() for name in path]
-        stored = b"".join(uvarints(len(name)) + name for name in names)
-        by_first[names[0]].append((bytes([0x19, len(names) << 4 | _BINARY]) + stored + b"\x15", into))
-    for match in _PATHS.finditer(footer):
-        first = footer[match.end() : match.end() + footer[match.end() - 1]]
-        for stored, into in by_first.get(first, ()):
-            if footer.startswith(stored, match.start()):
-                into.append(match.start() + len(stored) - 1)
-    return places
+class ColumnChunks:
+    """Finds what footers of one schema say of columns.
 
-
-def _is_ordered(footer: bytes, start: int, leaf: int, leaves: int) -> bool:
-    """Whether the bounds of a column are in the order of its type, by the list of orders behind the row groups.
-
-    An order is a union of structs without fields; the first of them is that order.
+    Args:
+        schema: the schema.
+        paths: see `column_chunks`.
     """
-    head = bytes([leaves << 4 | _STRUCT]) if leaves < 15 else b"\xfc" + uvarints(leaves)
-    orders = re.compile(rb"[\x19\x29\x39]%b((?:[\x1c\x2c]\0\0){%d})" % (re.escape(head), leaves))
-    found = orders.search(footer, start)
-    return found is not None and found[1][3 * leaf] == 0x1C
+
+    def __init__(self, schema: pq.ParquetSchema, paths: Iterable[Path]) -> None:
+        leaves = {schema.column(i).path: i for i in range(len(schema))}
+        self._leaves = {path: leaves[".".join(path)] for path in paths if ".".join(path) in leaves}
+        self._by_first: dict[bytes, list[tuple[bytes, Path]]] = defaultdict(list)
+        for path in self._leaves:
+            names = [name.encode() for name in path]
+            stored = b"".join(uvarints(len(name)) + name for name in names)
+            self._by_first[names[0]].append((bytes([0x19, len(names) << 4 | _BINARY]) + stored + b"\x15", path))
+        head = bytes([len(leaves) << 4 | _STRUCT]) if len(leaves) < 15 else b"\xfc" + uvarints(len(leaves))
+        self._orders = re.compile(
+            rb"[\x19\x29\x39]%b((?:[\x1c\x2c]\0\0){%d})" % (re.escape(head), max(len(leaves), 1))
+        )
+
+    def find(self, footer: bytes, groups: int) -> dict[Path, list[ColumnChunk]]:
+        """Return what a footer says of columns in each row group, in order; see `column_chunks`.
+
+        Args:
+            footer: its bytes.
+            groups: how many row groups it has.
+        """
+        found = {}
+        for path, places in self._places(footer).items():
+            if len(places) == groups:
+                try:
+                    ordered = bool(places) and self._is_ordered(footer, places[-1], self._leaves[path])
+                    found[path] = [_chunk(memoryview(footer)[place:], ordered) for place in places]
+                except IndexError:  # the footer ends first
+                    pass
+        return found
+
+    def _places(self, footer: bytes) -> dict[Path, list[int]]:
+        """Return where the fields after the path begin, for each column."""
+        places: dict[Path, list[int]] = {path: [] for path in self._leaves}
+        for match in _PATHS.finditer(footer):
+            first = footer[match.end() : match.end() + footer[match.end() - 1]]
+            for stored, path in self._by_first.get(first, ()):
+                if footer.startswith(stored, match.start()):
+                    places[path].append(match.start() + len(stored) - 1)
+        return places
+
+    def _is_ordered(self, footer: bytes, start: int, leaf: int) -> bool:
+        """Whether the bounds of a column are in the order of its type, by the list of orders behind the row groups.
+
+        An order is a union of structs without fields; the first of them is that order.
+        """
+        found = self._orders.search(footer, start)
+        return found is not None and found[1][3 * leaf] == 0x1C
 
 
 def _chunk(data: memoryview, ordered: bool) -> ColumnChunk:

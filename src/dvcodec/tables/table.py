@@ -365,6 +365,26 @@ class Snapshot(LiveRows):
         """
         return self.bounds(data_file, columns)
 
+    def read_alike(
+        self,
+        data_file: DataFile,  # noqa: ARG002  (of the formats that have it)
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> Hashable | None:
+        """Return what decides, besides the schema in its footer, how columns of a data file are read.
+
+        Args:
+            data_file: of this snapshot, with a row count that `rows` compares with the recorded one.
+            columns: names of top-level columns.
+
+        Returns:
+            Data files of which this is equal, and the footers' schemas too, are read alike. None: that is not known, it
+            is no Parquet file, or some of its records are no rows.
+
+        Raises:
+            UsageError, DecodeError, Unsupported: see `rows`.
+        """
+        return None
+
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
         """Return the row count in the footer of a data file; None for an unknown format.
 

@@ -256,18 +256,19 @@ class WorkerFinder(Finder):
         """Return the data files that may have such rows; see `Finder.candidates`."""
         return self._where.candidates(snapshot)
 
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> Mapping[str, Found]:
         """Find the rows of several data files at once; see `Finder.gather`."""
         condition = self._where.condition
         files = [file for file in data_files if self._where.decided(snapshot, file) is None]
         share = len(condition.columns) / max(len(snapshot.schema()), 1)
         self._near = sum(map(bytes_of, files)) * share <= self._near_bytes
         if self._near:
-            return
+            return self._where.gather(snapshot, data_files)
         self._found = Collected(files)
         for job in jobs_of(snapshot, files, condition.columns):
             self._found.add(to_arrow(job.run(self._spark, Search(job, condition), FOUND)))
         self._found.check()
+        return {}
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         """Return the rows of a data file; see `Finder.find`."""
@@ -313,8 +314,8 @@ class RowFinder(Finder):
         """Whether a data file may have such rows; see `Finder.may_match`."""
         return True
 
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
-        """Find the rows of several data files at once; see `Finder.gather`."""
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> Mapping[str, Found]:
+        """Find the rows of all data files at once; see `Finder.gather`."""
         self._rows = {}
         left = self._decide(snapshot, data_files)
         self.counts_rows = not left  # Spark does not count what it reads
@@ -323,6 +324,7 @@ class RowFinder(Finder):
                 self._read(snapshot, left)
         except _OF_VALUES as err:
             raise UsageError(reason(err)) from None
+        return {}
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
         """Return the rows of a data file; see `Finder.find`."""

@@ -16,6 +16,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import Finder, Found
+from dvcodec.tables.deleting.small_files import SmallFiles
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.snapshots.reading import RowsSeen, checked_rows
@@ -104,6 +105,16 @@ class ConditionFinder(Finder):
         numbers = snapshot.files_in(self.condition.ranges) if self.condition.ranges else None
         files = snapshot.data_files if numbers is None else [snapshot.data_files[number] for number in numbers]
         return [file for file in files if self.may_match(snapshot, file)]
+
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> Mapping[str, Found]:
+        """Search small local data files together; see `Finder.gather`."""
+        condition = self.condition
+
+        def matching(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+            return condition.positions(_numbered(condition, 0, columns, rows), {})
+
+        search = SmallFiles(snapshot, condition.columns, condition.ranges, matching)
+        return {path: Found(*found) for path, found in search(data_files).items()}
 
     def find(self, snapshot: Snapshot, data_file: DataFile, among: RowMask | None = None) -> Found:
         """Return the rows of a data file; see `Finder.find`.

@@ -300,12 +300,20 @@ class Finder(ABC):
         """Return the data files that may have such rows, in order; see `may_match`."""
         return [file for file in snapshot.data_files if self.may_match(snapshot, file)]
 
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: B027  (few do)
-        """Search all data files at once, before `find` is called for each of them.
+    def gather(
+        self,
+        snapshot: Snapshot,  # noqa: ARG002  (of the finders that do)
+        data_files: Sequence[DataFile],  # noqa: ARG002
+    ) -> Mapping[str, Found]:
+        """Search several data files at once, before `find` is called for each of the others.
+
+        Returns:
+            What was found, by path; those that are left out are to be searched one by one.
 
         Raises:
             DvcodecError, OSError: see `find`.
         """
+        return {}
 
     @abstractmethod
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
@@ -375,7 +383,7 @@ def plan_deletes(
         DecodeError, OSError: a vector or a data file is corrupt or cannot be read: its rows are unknown.
     """
     files = finder.candidates(base)
-    finder.gather(base, files)
+    gathered = finder.gather(base, files)
     current = _Current(base, finder)
     found = []
     if threads is None and is_local(base.table.location):
@@ -383,11 +391,15 @@ def plan_deletes(
     threads = base.table.folder.storage.threads(base.table.location, threads)
 
     def search(file: DataFile) -> tuple[FileDelete | None, int]:
-        rows, skipped = finder.find(base, file)
+        rows, skipped = gathered.get(file.path) or finder.find(base, file)
         return current.delete(file, rows), skipped
 
-    groups_skipped = 0
-    for done, (one, skipped) in enumerate(run_bounded(search, files, threads), 1):
+    nothing = {path for path, one in gathered.items() if not one.rows}
+    groups_skipped = sum(gathered[path].groups_skipped for path in nothing)
+    left = [file for file in files if file.path not in nothing] if nothing else files
+    if progress is not None and nothing:
+        progress(len(nothing), len(files))
+    for done, (one, skipped) in enumerate(run_bounded(search, left, threads), len(nothing) + 1):
         groups_skipped += skipped
         if one is not None:
             found.append(one)

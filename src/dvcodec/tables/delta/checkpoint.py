@@ -25,7 +25,7 @@ from dvcodec.core.extras import json_reader, pa, pc, pq
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
-from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
+from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, lines_of, parse_lines, plain_path, vector_path
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import Range
@@ -174,7 +174,8 @@ def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
 def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) -> Iterator[Actions]:
     location = folder.join(f"{LOG}/{name}")
     if name.endswith(".json"):
-        return ([action] for action in parse_lines(folder.read(f"{LOG}/{name}"), location))
+        lines = lines_of(folder.read(f"{LOG}/{name}"), location)
+        return ([action] for action in parse_lines(lines, location))
     return _actions(folder, location, kinds)
 
 

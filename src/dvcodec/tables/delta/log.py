@@ -341,21 +341,35 @@ def plain_path(action: JsonFields) -> str:
     return path
 
 
-def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
-    """Return the actions in lines of JSON; other entries are ignored.
+def lines_of(data: bytes, source: str) -> Iterator[str]:
+    """Return the lines of a commit, or of a checkpoint in JSON.
 
     Args:
-        data: a commit, or a checkpoint in JSON.
-        source: name of the file, for errors.
+        data: the file.
+        source: its name, for errors.
 
     Raises:
-        NotCanonical: a line is not a JSON object.
+        NotCanonical: it is not UTF-8.
     """
     try:
         text = data.decode()
     except UnicodeDecodeError as err:
         raise NotCanonical("JSON", source=source, offset=err.start, expected="UTF-8", actual=err.reason) from None
-    for number, line in enumerate(io.StringIO(text, newline="\n"), 1):  # one by one: many may be short
+    return io.StringIO(text, newline="\n")  # not a list: many may be short
+
+
+def parse_lines(lines: Iterable[str], source: str, first: int = 1) -> Iterator[JsonFields]:
+    """Return the actions in lines of JSON; other entries are ignored.
+
+    Args:
+        lines: some of `lines_of`.
+        source: name of the file, for errors.
+        first: number of the first of them.
+
+    Raises:
+        NotCanonical: a line is not a JSON object.
+    """
+    for number, line in enumerate(lines, first):
         if line.isspace():
             continue
         where = f"{source}, line {number}"

@@ -38,6 +38,7 @@ from dvcodec.tables.delta.checkpoint import (
     may_be_between,
     read_batches,
 )
+from dvcodec.tables.delta.commit_columns import commit_actions
 from dvcodec.tables.delta.log import (
     LAST_CHECKPOINT,
     LOG,
@@ -48,7 +49,6 @@ from dvcodec.tables.delta.log import (
     LogicalFile,
     Metadata,
     Protocol,
-    parse_lines,
     vector_path,
 )
 from dvcodec.tables.folder import Folder
@@ -179,14 +179,17 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
         """Paths of files in columns, and their places in `_in_columns`. Copies share both: nothing is added to them."""
         self._in_columns: list[tuple[int, Columns]] = []
         self._gone: set[int] = set()
+        self._has_copies = False
         self._parsed_paths = {path for path, _ in known}
 
     def add(self, actions: Columns) -> bool:
         """Add the files of actions with paths, unless a path is there twice then; return whether they were added.
 
-        Only for files that no copy was made of.
+        Nothing is added to files of which there are copies.
         """
-        paths, first = actions.paths or (), len(self._numbers)
+        if self._has_copies or actions.paths is None:
+            return False
+        paths, first = actions.paths, len(self._numbers)
         new = dict(zip(paths, range(first, first + len(paths)), strict=True))
         if len(new) < len(paths) or not self._numbers.keys().isdisjoint(new) or not self._parsed_paths.isdisjoint(new):
             return False
@@ -238,6 +241,7 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
     def copy(self) -> LogicalFiles:
         """Return a copy that later commits change."""
         copy = LogicalFiles()
+        copy._has_copies = self._has_copies = True
         copy._parts = [dict(part) if isinstance(part, dict) else part for part in self._parts]
         copy._numbers, copy._in_columns, copy._gone = self._numbers, self._in_columns, set(self._gone)
         return copy
@@ -592,7 +596,7 @@ def _begin(folder: Folder, log: Log, version: int, known: State | None) -> tuple
     return replay, start
 
 
-def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[JsonFields]]:
+def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[Actions]]:
     """Yield the actions of commits; several files are read concurrently if they are remote.
 
     Raises:
@@ -601,7 +605,7 @@ def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[
     """
     names = [f"{LOG}/{log.commits[version]}" for version in versions]
     for name, data in zip(names, folder.read_each(names), strict=True):
-        yield parse_lines(data, folder.join(name))
+        yield commit_actions(data, folder.join(name))
 
 
 class Replay:
@@ -652,7 +656,7 @@ class Replay:
                     actual = f"both of {action.text('path')!r:.80}"
                     action.fail("path", "a file that is either live or removed", actual)
 
-    def apply(self, actions: Iterable[JsonFields]) -> Mapping[FileKey, AddFile | None]:
+    def apply(self, commit: Iterable[Actions]) -> Mapping[FileKey, AddFile | None]:
         """Apply the actions of a commit, which has at most one protocol and one metadata.
 
         Returns:
@@ -660,6 +664,16 @@ class Replay:
         """
         before: dict[FileKey, AddFile | None] = {}
         seen: set[str] = set()
+        for actions in commit:
+            if isinstance(actions, Columns) and not self.checks.respelled and self.files.add(actions):
+                before.update(dict.fromkeys(actions.keys))
+            else:
+                self._apply(actions, before, seen)
+        return before
+
+    def _apply(
+        self, actions: Iterable[JsonFields], before: dict[FileKey, AddFile | None], seen: set[str]
+    ) -> None:
         for action in actions:
             if action.where in ("add", "remove"):
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
@@ -673,7 +687,6 @@ class Replay:
                 self._other(action, seen)
                 if action.where == "metaData":
                     self.checks.check(action)
-        return before
 
     def _other(self, action: JsonFields, seen: set[str]) -> None:
         """Apply an action that is no logical file.

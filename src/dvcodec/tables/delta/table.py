@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -206,6 +206,14 @@ class DeltaSnapshot(Snapshot):
         partition = frozenset(metadata.partition_columns)
         location, storage = data_file.location, self.table.folder.storage
         return RowReader(partial(read_rows, location, storage, fields, values, partition, schema=schema))
+
+    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
+        """Return the values of partition columns; see `Snapshot.read_alike`."""
+        partition = [name for name in columns if name in self.metadata.partition_columns]
+        if not partition:
+            return ()
+        values = self._record(data_file, AddFile).partition_values
+        return tuple(values.get(self._columns.physical_name(name)) for name in partition)
 
     def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
         """Return where a program that finds columns by name reads them; see `Snapshot.stored_names`.
@@ -525,8 +533,8 @@ class DeltaTable(WritableTable):
         for version, several in self.log.checkpoints.items():
             found.update(self._of_checkpoints(version, several, sidecars))
         commits = [version for version in self.log.versions if version in self.log.commits]
-        for actions in read_commits(self.folder, self.log, commits):
-            found.update(self._named(actions))
+        for actions in chain.from_iterable(read_commits(self.folder, self.log, commits)):
+            found.update(self._named_in_columns(actions))
         return frozenset(found)
 
     def _of_checkpoints(self, version: int, several: Iterable[tuple[str, ...]], sidecars: set[str]) -> set[str]:

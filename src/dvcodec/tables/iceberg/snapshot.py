@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -167,6 +167,17 @@ class IcebergSnapshot(Snapshot):
             dropped=self._every_id,
         )
         return RowReader(read)
+
+    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
+        """Return the values of identity partitions, as far as they are read; see `Snapshot.read_alike`."""
+        entry = self._record(data_file, ManifestEntry)
+        if entry.file_format != "parquet" or entry.key_metadata is not None:
+            return None
+        values = identity_values(entry.partition, self.metadata.specs)
+        if not values:
+            return ()
+        read = tuple((field.id, values[field.id]) for field in self._read(columns) if field.id in values)
+        return read, frozenset(number for number, value in values.items() if value is not None)
 
     def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
         """Return where a program that finds columns by name reads them, by the footer; see `Snapshot.stored_names`."""

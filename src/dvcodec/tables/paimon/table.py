@@ -142,6 +142,13 @@ class PaimonSnapshot(Snapshot):
         )
         return RowReader(read)
 
+    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
+        """Return the schema of a data file, and its partition if that is read; see `Snapshot.read_alike`."""
+        meta, names = self._record(data_file, DataFileMeta), () if self.partitions is None else self.partitions.names
+        if self.visible[data_file.path] is not Visible.ALL or not data_file.location.endswith(".parquet"):
+            return None
+        return meta.schema_id, meta.write_cols, b"" if set(names).isdisjoint(columns) else meta.partition
+
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file, the only ones by which files are skipped here."""
         values = self._constants(data_file)

@@ -297,7 +297,7 @@ def skipped_groups(
     def is_wanted(number: int, start: int) -> bool:
         if not part.has(start, file.metadata.num_rows):
             return False
-        return wanted is None or wanted(start, counts[number], _GroupBounds(known, number))
+        return wanted is None or wanted(start, counts[number], GroupBounds(known, number, evolution))
 
     starts = accumulate(counts, initial=0)
     return frozenset(
@@ -305,11 +305,17 @@ def skipped_groups(
     )
 
 
-class _GroupBounds(Mapping[str, ColumnBounds]):
-    """What is known of the columns in a row group, read when it is asked for: not every filter looks at it."""
+class GroupBounds(Mapping[str, ColumnBounds]):
+    """What is known of the columns in a row group, read when it is asked for: not every filter looks at it.
 
-    def __init__(self, known: Callable[[], Mapping[str, Sequence[ColumnBounds]]], number: int) -> None:
-        self._known, self._number = known, number
+    Attributes:
+        evolution: how the columns of the file become those of the table.
+    """
+
+    def __init__(
+        self, known: Callable[[], Mapping[str, Sequence[ColumnBounds]]], number: int, evolution: Evolution
+    ) -> None:
+        self._known, self._number, self.evolution = known, number, evolution
 
     def __getitem__(self, name: str) -> ColumnBounds:
         return self._known()[name][self._number]
