@@ -191,9 +191,7 @@ class ColumnChunks:
             stored = b"".join(uvarints(len(name)) + name for name in names)
             self._by_first[names[0]].append((bytes([0x19, len(names) << 4 | _BINARY]) + stored + b"\x15", path))
         head = bytes([len(leaves) << 4 | _STRUCT]) if len(leaves) < 15 else b"\xfc" + uvarints(len(leaves))
-        self._orders = re.compile(
-            rb"[\x19\x29\x39]%b((?:[\x1c\x2c]\0\0){%d})" % (re.escape(head), max(len(leaves), 1))
-        )
+        self._orders = re.compile(rb"[\x19\x29\x39]%b((?:[\x1c\x2c]\0\0){%d})" % (re.escape(head), max(len(leaves), 1)))
 
     def find(self, footer: bytes, groups: int) -> dict[Path, list[ColumnChunk]]:
         """Return what a footer says of columns in each row group, in order; see `column_chunks`.

@@ -389,6 +389,13 @@ class StoredNames(NamedTuple):
     in_folders: bool = False
 
 
+def paths_of(files: Sequence[DataFile]) -> Sequence[str]:
+    """Return the paths of data files, which are not made for that."""
+    if isinstance(files, OnDemand) and files.paths:
+        return [path for path in files.paths if path is not None]
+    return [file.path for file in files]
+
+
 class OnDemand(Sequence[T]):
     """Values of which each is made when it is first looked at, and kept.
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, ca
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.notebook import card
+from dvcodec.core.ragged import Flags
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, counted
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
@@ -365,15 +366,25 @@ class Snapshot(LiveRows):
         """
         return self.bounds(data_file, columns)
 
-    def read_alike(
-        self,
-        data_file: DataFile,  # noqa: ARG002  (of the formats that have it)
-        columns: Sequence[str],  # noqa: ARG002
-    ) -> Hashable | None:
-        """Return what decides, besides the schema in its footer, how columns of a data file are read.
+    def with_bounds(self, columns: Sequence[str]) -> Flags | None:  # noqa: ARG002  (of the formats that have it)
+        """Return of which data files `bounds` may know something, found for all of them at once: bool[n].
 
         Args:
-            data_file: of this snapshot, with a row count that `rows` compares with the recorded one.
+            columns: names of top-level columns.
+
+        Returns:
+            None: not known.
+
+        Raises:
+            UsageError, DecodeError, Unsupported: see `schema`.
+        """
+        return None
+
+    def read_alike(self, numbers: Sequence[int], columns: Sequence[str]) -> Sequence[Hashable | None]:  # noqa: ARG002
+        """Return what decides, besides the schema in its footer, how columns of each of some data files are read.
+
+        Args:
+            numbers: of the data files.
             columns: names of top-level columns.
 
         Returns:
@@ -383,7 +394,7 @@ class Snapshot(LiveRows):
         Raises:
             UsageError, DecodeError, Unsupported: see `rows`.
         """
-        return None
+        return [None] * len(numbers)
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
         """Return the row count in the footer of a data file; None for an unknown format.

@@ -17,7 +17,7 @@ from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.deleting.small_files import SmallFiles
-from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.model import DataFile, OnDemand, PhysicalRows, paths_of
 from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.snapshots.reading import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
@@ -102,9 +102,21 @@ class ConditionFinder(Finder):
 
     def candidates(self, snapshot: Snapshot) -> Sequence[DataFile]:
         """Return the data files that may have such rows; see `Finder.candidates`."""
-        numbers = snapshot.files_in(self.condition.ranges) if self.condition.ranges else None
-        files = snapshot.data_files if numbers is None else [snapshot.data_files[number] for number in numbers]
-        return [file for file in files if self.may_match(snapshot, file)]
+        condition, files = self.condition, snapshot.data_files
+        numbers = snapshot.files_in(condition.ranges) if condition.ranges else None
+        numbers = range(len(files)) if numbers is None else numbers
+        bounded = snapshot.with_bounds(condition.columns)
+        if bounded is None or bounded.all():
+            return [file for file in map(files.__getitem__, numbers) if self.may_match(snapshot, file)]
+        may = np.full(len(files), condition.may_match({}))
+        may[bounded] = True
+        found = [
+            number
+            for number in np.asarray(numbers, np.int64)[may[numbers]].tolist()
+            if not bounded[number] or self.may_match(snapshot, files[number])
+        ]
+        paths = snapshot.file_columns.paths
+        return OnDemand(len(found), lambda place: files[found[place]], [paths[number] for number in found])
 
     def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> Mapping[str, Found]:
         """Search small local data files together; see `Finder.gather`."""
@@ -114,7 +126,7 @@ class ConditionFinder(Finder):
             return condition.positions(_numbered(condition, 0, columns, rows), {})
 
         search = SmallFiles(snapshot, condition.columns, condition.ranges, matching)
-        return {path: Found(*found) for path, found in search(data_files).items()}
+        return {path: Found(*found) for path, found in search(paths_of(data_files)).items()}
 
     def find(self, snapshot: Snapshot, data_file: DataFile, among: RowMask | None = None) -> Found:
         """Return the rows of a data file; see `Finder.find`.

@@ -25,7 +25,7 @@ from dvcodec.core.vector import DvLocation
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import is_local
 from dvcodec.tables.deleting.engine import interrupting
-from dvcodec.tables.model import DataFile, Deletion, DeletionVector, FileDelete, vectors_of
+from dvcodec.tables.model import DataFile, Deletion, DeletionVector, FileDelete, paths_of, vectors_of
 from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Snapshot
 from dvcodec.tables.writing import committing, new_files
@@ -396,7 +396,9 @@ def plan_deletes(
 
     nothing = {path for path, one in gathered.items() if not one.rows}
     groups_skipped = sum(gathered[path].groups_skipped for path in nothing)
-    left = [file for file in files if file.path not in nothing] if nothing else files
+    left: Sequence[DataFile] = files
+    if nothing:
+        left = [files[number] for number, path in enumerate(paths_of(files)) if path not in nothing]
     if progress is not None and nothing:
         progress(len(nothing), len(files))
     for done, (one, skipped) in enumerate(run_bounded(search, left, threads), len(nothing) + 1):

@@ -25,6 +25,7 @@ from dvcodec.core.extras import pa, pq, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parquet import ColumnChunks, Path, footer_of, small_parquet
 from dvcodec.io.target import is_local
+from dvcodec.tables.columns import UNKNOWN
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import Evolution
@@ -102,20 +103,26 @@ class SmallFiles:
         self._learned = 0
         self._found: dict[str, tuple[RowSet, int]] = {}
 
-    def __call__(self, files: Sequence[DataFile]) -> Mapping[str, tuple[RowSet, int]]:
+    def __call__(self, paths: Sequence[str]) -> Mapping[str, tuple[RowSet, int]]:
         """Return the matching rows of data files by path, and how many row groups were ruled out; some are left out."""
-        if len(files) < _LEAST_FILES or not self._columns or not is_local(self._snapshot.table.location):
+        snapshot = self._snapshot
+        if len(paths) < _LEAST_FILES or not self._columns or not is_local(snapshot.table.location):
             return {}
+        columns = snapshot.file_columns
+        numbers = np.array([snapshot.numbers[path] for path in paths])
+        numbers = numbers[columns.single[numbers] & (columns.sizes[numbers] <= self._most_bytes)]
+        alike = snapshot.read_alike(numbers.tolist(), self._columns)
+        rows = columns.rows[numbers].tolist()
         waiting: list[tuple[str, pa.RecordBatch]] = []
         count = size = 0
-        for file in files:
-            if file.files or (file.size or 0) > self._most_bytes:
+        for number, one, recorded in zip(numbers.tolist(), alike, rows, strict=True):
+            if one is None:
                 continue
             with suppress(DvcodecError, OSError, MemoryError, pa.ArrowException, UnicodeDecodeError, KeyError):
-                batch = self._read(file)
+                batch = self._read(number, one, recorded)
                 if batch is None:
                     continue
-                waiting.append((file.path, batch))
+                waiting.append((columns.paths[number], batch))
                 count += batch.num_rows
                 size += batch.nbytes
             if count >= _JOINED_ROWS or size >= _JOINED_BYTES:
@@ -125,23 +132,29 @@ class SmallFiles:
             self._search(waiting)
         return self._found
 
-    def _read(self, file: DataFile) -> pa.RecordBatch | None:
-        """Return the rows of a data file; None if it is ruled out, or left out."""
-        alike = self._snapshot.read_alike(file, self._columns)
-        data = None if alike is None else self._storage.read_small(file.location, self._most_bytes)
+    def _read(self, number: int, alike: Hashable, recorded: int) -> pa.RecordBatch | None:
+        """Return the rows of a data file; None if it is ruled out, or left out.
+
+        Args:
+            number: of the file.
+            alike: see `Snapshot.read_alike`.
+            recorded: its rows; see `numbers_of`.
+        """
+        files = self._snapshot.file_columns
+        data = self._storage.read_small(files.locations[number], self._most_bytes)
         if not isinstance(data, bytes):
             return None
         parquet = small_parquet(data)
         rows = parquet.metadata.num_rows
-        if not 0 < rows <= _MOST_ROWS or file.physical_rows not in (None, rows):
+        if not 0 < rows <= _MOST_ROWS or recorded not in (UNKNOWN, rows):
             return None
         if parquet.num_row_groups != 1 or parquet.metadata.row_group(0).num_rows != rows:
             return None
-        shape = self._shape(file, parquet, alike)
+        shape = self._shape(number, parquet, alike)
         if shape is None:
             return None
         if shape.ranges and shape.rules_out(footer_of(data), rows):
-            self._found[file.path] = _NOTHING, 1
+            self._found[files.paths[number]] = _NOTHING, 1
             return None
         names = shape.evolution.names
         batches = list(islice(parquet.iter_batches(rows, row_groups=[0], columns=names, use_threads=False), 2))
@@ -162,7 +175,7 @@ class SmallFiles:
             rows = positions[cuts[number] : cuts[number + 1]]
             self._found[path] = RowSet(rows - starts[number]) if len(rows) else _NOTHING, 0
 
-    def _shape(self, file: DataFile, parquet: pq.ParquetFile, alike: Hashable) -> _Shape | None:
+    def _shape(self, number: int, parquet: pq.ParquetFile, alike: Hashable) -> _Shape | None:
         """Return how a data file is read."""
         schema, arrow = parquet.schema, parquet.schema_arrow.remove_metadata()
         shapes = self._shapes.setdefault(alike, [])
@@ -173,7 +186,7 @@ class SmallFiles:
             return None
         self._learned += 1
         leaves = [schema.column(i) for i in range(len(schema))]
-        evolution = self._evolution(file)
+        evolution = self._evolution(self._snapshot.data_files[number])
         if evolution is None or any(leaf.physical_type == "INT96" for leaf in leaves):  # read in various units
             return None
         widths = {leaf.path: _WIDTHS.get(leaf.physical_type) for leaf in leaves}

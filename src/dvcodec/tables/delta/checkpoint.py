@@ -25,7 +25,7 @@ from dvcodec.core.extras import json_reader, pa, pc, pq
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
-from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, lines_of, parse_lines, plain_path, vector_path
+from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import Range
@@ -174,8 +174,7 @@ def read_sidecars(folder: Folder, name: str) -> Iterator[str]:
 def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) -> Iterator[Actions]:
     location = folder.join(f"{LOG}/{name}")
     if name.endswith(".json"):
-        lines = lines_of(folder.read(f"{LOG}/{name}"), location)
-        return ([action] for action in parse_lines(lines, location))
+        return ([action] for action in parse_lines(folder.read(f"{LOG}/{name}"), location))
     return _actions(folder, location, kinds)
 
 
@@ -322,6 +321,14 @@ class Columns:
         """The statistics of data files as text, null where there are none; None if there is no such column."""
         text = self._column.field("stats") if self._column.type.get_field_index("stats") >= 0 else None
         return text if text is not None and pa.types.is_string(text.type) else None
+
+    @property
+    def may_have_statistics(self) -> Flags:
+        """Which data files may have statistics."""
+        text = self.statistics
+        if text is None or self._column.type.get_field_index(_PARSED) >= 0:
+            return np.ones(len(self), np.bool_)
+        return np.asarray(text.is_valid())
 
     def may_have(self, name: str, kind: pa.DataType, wanted: Range) -> Flags | None:
         """Return which of the data files may have values in a range, by their statistics; None if they do not say.

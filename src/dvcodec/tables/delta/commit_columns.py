@@ -11,7 +11,7 @@ from typing import Any
 from dvcodec.core.extras import pa
 from dvcodec.core.json_text import parse_json
 from dvcodec.tables.delta.checkpoint import Actions, Columns
-from dvcodec.tables.delta.log import lines_of, parse_lines
+from dvcodec.tables.delta.log import actions_in, lines_of
 from dvcodec.tables.metadata.json_fields import JsonFields
 
 _LEAST, _MOST = 64, 1 << 12
@@ -35,7 +35,7 @@ def commit_actions(data: bytes, source: str) -> Iterator[Actions]:
             some = list(group)
             columns = _added(some, source, number) if is_add and len(some) >= _LEAST else None
             if columns is None:
-                yield from ([action] for action in parse_lines(some, source, number))
+                yield from ([action] for action in actions_in(some, source, number))
             else:
                 yield columns
             number += len(some)
@@ -69,7 +69,7 @@ def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
             return None
         if any(file[name] is None for file in files for name in _REQUIRED):
             return None
-        names = ("path", "partitionValues", "size", "stats")
+        names = ["path", "partitionValues", "size", "stats"]
         columns = [
             _array([file["path"] for file in files], str),
             pa.array([list(file["partitionValues"].items()) for file in files], pa.map_(pa.string(), pa.string())),
@@ -78,7 +78,7 @@ def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
         ]
         vectors = [file.get("deletionVector") for file in files]
         if any(vectors):
-            names += ("deletionVector",)
+            names.append("deletionVector")
             columns.append(_vectors(vectors))
     except (pa.ArrowException, AttributeError, LookupError, RecursionError, TypeError, ValueError, OverflowError):
         return None  # each of them says so

@@ -358,8 +358,21 @@ def lines_of(data: bytes, source: str) -> Iterator[str]:
     return io.StringIO(text, newline="\n")  # not a list: many may be short
 
 
-def parse_lines(lines: Iterable[str], source: str, first: int = 1) -> Iterator[JsonFields]:
+def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
     """Return the actions in lines of JSON; other entries are ignored.
+
+    Args:
+        data: a commit, or a checkpoint in JSON.
+        source: name of the file, for errors.
+
+    Raises:
+        NotCanonical: a line is not a JSON object.
+    """
+    return actions_in(lines_of(data, source), source)
+
+
+def actions_in(lines: Iterable[str], source: str, first: int = 1) -> Iterator[JsonFields]:
+    """Return the actions in some lines, see `parse_lines`.
 
     Args:
         lines: some of `lines_of`.

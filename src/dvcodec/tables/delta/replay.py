@@ -422,6 +422,14 @@ class Listed(Sequence[AddFile]):
 
         return self._numbers(of_columns, of_files).astype(np.bool_)
 
+    @cached_property
+    def have_statistics(self) -> Flags:
+        """Which may have statistics."""
+        return self._numbers(
+            lambda actions, rows: actions.may_have_statistics[rows],
+            lambda files: np.array([one.action.get("stats") is not None for one in files], np.bool_),
+        ).astype(np.bool_)
+
     def with_statistics(self, pattern: str) -> Iterator[int]:
         """Yield the numbers of files whose statistics may match a pattern of RE2, parsed ones among them.
 
@@ -671,9 +679,7 @@ class Replay:
                 self._apply(actions, before, seen)
         return before
 
-    def _apply(
-        self, actions: Iterable[JsonFields], before: dict[FileKey, AddFile | None], seen: set[str]
-    ) -> None:
+    def _apply(self, actions: Iterable[JsonFields], before: dict[FileKey, AddFile | None], seen: set[str]) -> None:
         for action in actions:
             if action.where in ("add", "remove"):
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)

@@ -130,6 +130,12 @@ class DeltaSnapshot(Snapshot):
         found: list[int] = np.flatnonzero(may[self.first]).tolist()
         return found
 
+    def with_bounds(self, columns: Sequence[str]) -> Flags | None:
+        """Return the data files with statistics; see `Snapshot.with_bounds`."""
+        if set(columns) & set(self.metadata.partition_columns):
+            return None
+        return self.listed.have_statistics[self.first]
+
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check the frames of a vector file; those of superseded vectors are not checked.
 
@@ -207,13 +213,13 @@ class DeltaSnapshot(Snapshot):
         location, storage = data_file.location, self.table.folder.storage
         return RowReader(partial(read_rows, location, storage, fields, values, partition, schema=schema))
 
-    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
-        """Return the values of partition columns; see `Snapshot.read_alike`."""
-        partition = [name for name in columns if name in self.metadata.partition_columns]
-        if not partition:
-            return ()
-        values = self._record(data_file, AddFile).partition_values
-        return tuple(values.get(self._columns.physical_name(name)) for name in partition)
+    def read_alike(self, numbers: Sequence[int], columns: Sequence[str]) -> Sequence[Hashable | None]:
+        """Return the partition values, if one of them is read; see `Snapshot.read_alike`."""
+        if not set(columns) & set(self.metadata.partition_columns):
+            return [()] * len(numbers)
+        codes, _ = self.listed.partitions()
+        of_file: list[int] = codes[self.first[numbers]].tolist()
+        return of_file
 
     def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
         """Return where a program that finds columns by name reads them; see `Snapshot.stored_names`.

@@ -168,16 +168,19 @@ class IcebergSnapshot(Snapshot):
         )
         return RowReader(read)
 
-    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
+    def read_alike(self, numbers: Sequence[int], columns: Sequence[str]) -> Sequence[Hashable | None]:
         """Return the values of identity partitions, as far as they are read; see `Snapshot.read_alike`."""
-        entry = self._record(data_file, ManifestEntry)
+        ids = frozenset(field.id or 0 for field in self._read(columns))
+        return [self._read_as(ManifestEntry.of(self.data_files[number]), ids) for number in numbers]
+
+    def _read_as(self, entry: ManifestEntry, ids: frozenset[int]) -> Hashable | None:
         if entry.file_format != "parquet" or entry.key_metadata is not None:
             return None
         values = identity_values(entry.partition, self.metadata.specs)
         if not values:
             return ()
-        read = tuple((field.id, values[field.id]) for field in self._read(columns) if field.id in values)
-        return read, frozenset(number for number, value in values.items() if value is not None)
+        known = frozenset(number for number, value in values.items() if value is not None)
+        return known, tuple(values[number] for number in sorted(ids & known))
 
     def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
         """Return where a program that finds columns by name reads them, by the footer; see `Snapshot.stored_names`."""

@@ -142,12 +142,16 @@ class PaimonSnapshot(Snapshot):
         )
         return RowReader(read)
 
-    def read_alike(self, data_file: DataFile, columns: Sequence[str]) -> Hashable | None:
-        """Return the schema of a data file, and its partition if that is read; see `Snapshot.read_alike`."""
-        meta, names = self._record(data_file, DataFileMeta), () if self.partitions is None else self.partitions.names
-        if self.visible[data_file.path] is not Visible.ALL or not data_file.location.endswith(".parquet"):
-            return None
-        return meta.schema_id, meta.write_cols, b"" if set(names).isdisjoint(columns) else meta.partition
+    def read_alike(self, numbers: Sequence[int], columns: Sequence[str]) -> Sequence[Hashable | None]:
+        """Return the schemas of data files, and their partitions if those are read; see `Snapshot.read_alike`."""
+        names = () if self.partitions is None else self.partitions.names
+        has_constants, found = not set(names).isdisjoint(columns), []
+        for file in map(self.data_files.__getitem__, numbers):
+            meta, visible = DataFileMeta.of(file), self.visible[file.path]
+            usual = visible is Visible.ALL and file.location.endswith(".parquet")
+            partition = meta.partition if has_constants else b""
+            found.append((meta.schema_id, meta.write_cols, partition) if usual else None)
+        return found
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file, the only ones by which files are skipped here."""
