@@ -391,9 +391,8 @@ class StoredNames(NamedTuple):
 
 def paths_of(files: Sequence[DataFile]) -> Sequence[str]:
     """Return the paths of data files, which are not made for that."""
-    if isinstance(files, OnDemand) and files.paths:
-        return [path for path in files.paths if path is not None]
-    return [file.path for file in files]
+    known = [path for path in files.paths if path is not None] if isinstance(files, OnDemand) else []
+    return known if len(known) == len(files) else [file.path for file in files]
 
 
 class OnDemand(Sequence[T]):

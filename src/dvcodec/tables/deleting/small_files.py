@@ -164,10 +164,10 @@ class SmallFiles:
 
     def _search(self, waiting: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         """Search batches of rows together, each all those of a data file."""
-        batch = pa.Table.from_batches([one for _, one in waiting]).combine_chunks().to_batches()[0]
         try:
+            batch = pa.Table.from_batches([one for _, one in waiting]).combine_chunks().to_batches()[0]
             positions = np.sort(self._matching(batch.columns, batch.num_rows))
-        except UsageError:  # of one of them, whose error names it
+        except (UsageError, pa.ArrowException):  # of one of them: searched alone, its error names it
             return
         starts = np.cumsum([0, *(one.num_rows for _, one in waiting)])
         cuts = np.searchsorted(positions, starts).tolist()
