@@ -84,17 +84,23 @@ class Orc:
 
 
 class Lance:
-    """A version of a Lance dataset, which its library opens itself."""
+    """A version of a Lance dataset, which its library opens itself, once for all fragments that are read of it."""
 
     def __init__(self) -> None:
+        self._opened: Any = None
         self._dataset: Any = None
+        self._schema: Any = None
 
     def open(self, given: dict[str, Any], _reading: BinaryIO) -> tuple[int, Any]:
         """Return 0 and the schema of a version."""
-        from lance.dataset import LanceDataset  # noqa: PLC0415  (not `lance`: any folder of that name)
+        if self._opened != given:
+            from lance.dataset import LanceDataset  # noqa: PLC0415  (not `lance`: any folder of that name)
 
-        self._dataset = LanceDataset(given["location"], version=given["version"], storage_options=given["options"])
-        return 0, self._dataset.scanner(blob_handling="all_binary").projected_schema
+            self._opened = None
+            self._dataset = LanceDataset(given["location"], version=given["version"], storage_options=given["options"])
+            self._schema = self._dataset.scanner(blob_handling="all_binary").projected_schema
+            self._opened = given
+        return 0, self._schema
 
     def batches(self, given: dict[str, Any]) -> Iterator[Any]:
         """Return the batches of a fragment with the addresses of its rows; those of deleted ones are null."""
@@ -114,8 +120,7 @@ class Lance:
         return (batch.select(names) for batch in scanner.to_batches())
 
     def close(self) -> None:
-        """Forget the dataset."""
-        self._dataset = None
+        """Keep the dataset: the next fragment is often one of the same snapshot."""
 
 
 NO_MEMORY = 3

@@ -88,7 +88,7 @@ def test_what_is_missing(folder: Path) -> None:
     table = open_table(folder)
     (one,) = table.snapshot().data_files
     with pytest.raises(UsageError, match=r"version 2 has no fragment 7"):
-        list(reading.fragment_rows(str(folder), 2, None, one, 7, None, batch_rows=10))
+        list(reading.fragment_rows(str(folder), 2, None, one, 7, None, "a", batch_rows=10))
 
 
 def test_a_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +105,4 @@ def test_a_worker_reports_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(workers.Worker, "answer", lambda *_: memoryview(worker_program.MISSING))
     monkeypatch.setitem(sys.modules, "lance.dataset", None)
     with pytest.raises(MissingExtra, match=r"dvcodec\[lance\]"):
-        list(reading.fragment_rows(str(folder), 2, None, one, 0, None, batch_rows=10))
+        list(reading.fragment_rows(str(folder), 2, None, one, 0, None, "b", batch_rows=10))

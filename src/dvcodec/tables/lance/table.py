@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
+from uuid import uuid4
 
 import numpy as np
 
@@ -117,6 +118,7 @@ def fragment_rows(
     data_file: DataFile,
     number: int,
     columns: Sequence[str] | None,
+    snapshot: str,
     *,
     batch_rows: int,
     part: Part = WHOLE,
@@ -131,6 +133,7 @@ def fragment_rows(
         data_file: the fragment.
         number: its id.
         columns: names to read, in this order; None = all.
+        snapshot: names an opened snapshot: the version is not opened again for its other fragments.
         batch_rows: maximum rows in a batch.
         part: of the fragment; all of it is in the first.
         wanted: see `Snapshot.rows`.
@@ -154,7 +157,8 @@ def fragment_rows(
                 raise missing
             return found
 
-        worker.send({"do": "open", "location": location, "version": version, "options": given})
+        opening = {"location": location, "version": version, "options": given, "snapshot": snapshot}
+        worker.send({"do": "open"} | opening)
         opened = answer(f"version {version}", location)
         schema = select(pa.ipc.read_schema(pa.py_buffer(opened[9:])), columns, location)
         names = schema.names
@@ -230,6 +234,11 @@ class DeletionRecord(Record):
 @dataclass(frozen=True, repr=False)
 class LanceSnapshot(Snapshot):
     """A version of a Lance dataset; see `Snapshot`."""
+
+    @cached_property
+    def _name(self) -> str:
+        """A name that no other snapshot has, even of a dataset that took the place of this one."""
+        return uuid4().hex
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a deletion file and compare it with the manifest: number of deleted rows, and rows of the fragment.
@@ -331,7 +340,9 @@ class LanceSnapshot(Snapshot):
         fragment = self._record(data_file, FragmentRecord).id
         options = self.table.folder.storage.options
         return RowReader(
-            partial(fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns)
+            partial(
+                fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns, self._name
+            )
         )
 
 
