@@ -103,17 +103,19 @@ class Lance:
         return 0, self._schema
 
     def batches(self, given: dict[str, Any]) -> Iterator[Any]:
-        """Return the batches of a fragment with the addresses of its rows; those of deleted ones are null."""
-        fragment = self._dataset.get_fragment(given["fragment"])
-        if fragment is None:
+        """Return the rows of fragments in order, in batches, with their addresses; null for those that are deleted."""
+        fragments = [self._dataset.get_fragment(number) for number in given["fragments"]]
+        if None in fragments:
             raise Missing
-        scanner = fragment.scanner(
+        scanner = self._dataset.scanner(
+            fragments=fragments,
             columns=given["columns"],
             batch_size=given["rows"],
             batch_readahead=_READAHEAD,
             with_row_id=True,
             with_row_address=True,
             include_deleted_rows=True,
+            scan_in_order=True,
             blob_handling="all_binary",
         )
         names = [*given["columns"], "_rowaddr"]

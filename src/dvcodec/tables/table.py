@@ -396,6 +396,22 @@ class Snapshot(LiveRows):
         """
         return [None] * len(numbers)
 
+    def read_together(
+        self,
+        numbers: Sequence[int],  # noqa: ARG002  (of the formats that do)
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Read small data files, many at once, and yield the number and all physical rows of each.
+
+        Args:
+            numbers: of the data files; some may be left out.
+            columns: names of top-level columns.
+
+        Raises:
+            DvcodecError, OSError: see `rows`.
+        """
+        return iter(())
+
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
         """Return the row count in the footer of a data file; None for an unknown format.
 

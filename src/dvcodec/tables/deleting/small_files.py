@@ -1,4 +1,4 @@
-"""Rows of many small local Parquet files, found together.
+"""Rows of many small local data files, found together.
 
 Opened, checked and searched alone, a data file costs a millisecond of processor time, most of it in Python and however
 few rows it has; a table of streams has tens of thousands. So each is read at once, what follows from a schema is found
@@ -11,10 +11,10 @@ contradicts the metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -110,27 +110,36 @@ class SmallFiles:
             return {}
         columns = snapshot.file_columns
         numbers = np.array([snapshot.numbers[path] for path in paths])
-        numbers = numbers[columns.single[numbers] & (columns.sizes[numbers] <= self._most_bytes)]
-        alike = snapshot.read_alike(numbers.tolist(), self._columns)
-        rows = columns.rows[numbers].tolist()
+        numbers = numbers[columns.sizes[numbers] <= self._most_bytes]
         waiting: list[tuple[str, pa.RecordBatch]] = []
         count = size = 0
-        for number, one, recorded in zip(numbers.tolist(), alike, rows, strict=True):
-            if one is None:
-                continue
-            with suppress(DvcodecError, OSError, MemoryError, pa.ArrowException, UnicodeDecodeError, KeyError):
-                batch = self._read(number, one, recorded)
-                if batch is None:
-                    continue
-                waiting.append((columns.paths[number], batch))
-                count += batch.num_rows
-                size += batch.nbytes
+        for number, batch in chain(self._each(numbers[columns.single[numbers]]), self._several(numbers)):
+            waiting.append((columns.paths[number], batch))
+            count += batch.num_rows
+            size += batch.nbytes
             if count >= _JOINED_ROWS or size >= _JOINED_BYTES:
                 self._search(waiting)
                 waiting, count, size = [], 0, 0
         if waiting:
             self._search(waiting)
         return self._found
+
+    def _several(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of data files that their library reads together, until one of them has an error."""
+        with suppress(DvcodecError, OSError):
+            yield from self._snapshot.read_together(numbers.tolist(), self._columns)
+
+    def _each(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of Parquet files that are neither ruled out nor left out."""
+        alike = self._snapshot.read_alike(numbers.tolist(), self._columns)
+        rows = self._snapshot.file_columns.rows[numbers].tolist()
+        for number, one, recorded in zip(numbers.tolist(), alike, rows, strict=True):
+            batch = None
+            if one is not None:
+                with suppress(DvcodecError, OSError, MemoryError, pa.ArrowException, UnicodeDecodeError, KeyError):
+                    batch = self._read(number, one, recorded)
+            if batch is not None:
+                yield number, batch
 
     def _read(self, number: int, alike: Hashable, recorded: int) -> pa.RecordBatch | None:
         """Return the rows of a data file; None if it is ruled out, or left out.

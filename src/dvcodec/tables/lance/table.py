@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core.errors import DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, require_extra
@@ -145,9 +146,32 @@ def fragment_rows(
     """
     if part.number:
         return
+    start, source = 0, data_file.location
+    for addresses, batch in _scan(location, version, options, [number], columns, snapshot, batch_rows, source):
+        first = (number << _FRAGMENT_BITS) + start
+        _check_order(addresses, np.arange(first, first + len(addresses), dtype=np.uint64), source)
+        for at in range(0, batch.num_rows, batch_rows):
+            yield PhysicalRows(start + at, batch.slice(at, batch_rows))
+        start += batch.num_rows
+    if data_file.physical_rows not in (None, start):
+        raise NotCanonical(f"rows of fragment {number}", source=source, expected=data_file.physical_rows, actual=start)
+
+
+def _scan(
+    location: str,
+    version: int,
+    options: StoreOptions | None,
+    numbers: Sequence[int],
+    columns: Sequence[str] | None,
+    snapshot: str,
+    batch_rows: int,
+    source: str,
+) -> Iterator[tuple[pa.UInt64Array, pa.RecordBatch]]:
+    """Yield the addresses and the columns of all rows of fragments, in order; see `fragment_rows`."""
     require_extra("pyarrow", "arrow")  # the worker would end without a word
     location, given = of_library(location, options)
-    missing = UsageError(f"{location}: version {version} has no fragment {number}")
+    what = f"fragment {', '.join(map(str, numbers[:3]))}{' and others' if len(numbers) > 3 else ''}"
+    missing = UsageError(f"{location}: version {version} has no {what}")
     with borrowed(_LANCE) as worker:
 
         def answer(what: str, source: str) -> memoryview:
@@ -162,31 +186,22 @@ def fragment_rows(
         opened = answer(f"version {version}", location)
         schema = select(pa.ipc.read_schema(pa.py_buffer(opened[9:])), columns, location)
         names = schema.names
-        worker.send({"do": "read", "fragment": number, "columns": names, "rows": batch_rows})
-        what, start = f"fragment {number}", 0
-        answer(what, data_file.location)
+        worker.send({"do": "read", "fragments": list(numbers), "columns": names, "rows": batch_rows})
+        answer(what, source)
         while True:
             worker.send({"do": "next"})
-            found = answer(what, data_file.location)
+            found = answer(what, source)
             if found[:1] != BATCH:
                 break
             for batch in pa.ipc.open_stream(pa.py_buffer(found[BATCH_AT:])):
-                _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
-                whole = batch.select(names)
-                for at in range(0, batch.num_rows, batch_rows):
-                    rows = whole.slice(at, batch_rows)
-                    yield PhysicalRows(start + at, rows.cast(schema) if names else rows)
-                start += batch.num_rows
-    if data_file.physical_rows not in (None, start):
-        raise NotCanonical(
-            f"rows of fragment {number}", source=data_file.location, expected=data_file.physical_rows, actual=start
-        )
+                rows = batch.select(names)
+                yield batch["_rowaddr"], rows.cast(schema) if names else rows
 
 
-def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
+def _check_order(addresses: pa.UInt64Array, expected: NDArray[np.uint64], source: str) -> None:
     """Check the order of rows: Lance returns the addresses of live rows, and null for deleted ones."""
-    expected = pa.array(np.arange(first, first + len(addresses), dtype=np.uint64))
-    if pc.all(pc.equal(addresses, expected)).as_py() is False:
+    if pc.all(pc.equal(addresses, pa.array(expected))).as_py() is False:
+        first = int(expected[0])
         raise NotCanonical("order of the rows", source=source, expected=f"ascending addresses from {first}")
 
 
@@ -340,12 +355,58 @@ class LanceSnapshot(Snapshot):
         fragment = self._record(data_file, FragmentRecord).id
         options = self.table.folder.storage.options
         return RowReader(
-            partial(
-                fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns, self._name
-            )
+            partial(fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns, self._name)
         )
 
+    def read_together(self, numbers: Sequence[int], columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Read small fragments, many in a scan: each scan costs milliseconds. See `Snapshot.read_together`."""
+        group: list[tuple[int, int, int]] = []
+        rows = size = 0
+        for number in numbers:
+            file = self.data_files[number]
+            if file.physical_rows is None or file.size is None or file.physical_rows > _ROWS_TOGETHER:
+                continue
+            if group and (rows + file.physical_rows > _ROWS_TOGETHER or size + file.size > _BYTES_TOGETHER):
+                yield from self._scanned(group, columns)
+                group, rows, size = [], 0, 0
+            group.append((number, self._record(file, FragmentRecord).id, file.physical_rows))
+            rows, size = rows + file.physical_rows, size + file.size
+        if group:
+            yield from self._scanned(group, columns)
 
+    def _scanned(
+        self, group: Sequence[tuple[int, int, int]], columns: Sequence[str]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of data files: the number, the fragment, and how many rows there are of each."""
+        location, options = self.table.location, self.table.folder.storage.options
+        found = list(
+            _scan(
+                location,
+                self.info.id,
+                options,
+                [one[1] for one in group],
+                columns,
+                self._name,
+                _ROWS_TOGETHER,
+                location,
+            )
+        )
+        expected = np.concatenate(
+            [np.arange(rows, dtype=np.uint64) + np.uint64(fragment << _FRAGMENT_BITS) for _, fragment, rows in group]
+        )
+        addresses = pa.chunked_array([one for one, _ in found], pa.uint64()).combine_chunks()
+        if len(addresses) != len(expected):
+            raise NotCanonical("rows of fragments", source=location, expected=len(expected), actual=len(addresses))
+        _check_order(addresses, expected, location)
+        batch = pa.Table.from_batches([one for _, one in found]).combine_chunks().to_batches()[0]
+        start = 0
+        for number, _, rows in group:
+            yield number, batch.slice(start, rows)
+            start += rows
+
+
+_ROWS_TOGETHER, _BYTES_TOGETHER = 1 << 16, 8 << 20
+"""Most rows, and bytes of data files, in a scan of several fragments."""
 VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
 _BRANCH_NAMES = "_refs/branches"
 _LISTED = frozenset({DATA, DELETIONS, TRANSACTIONS})
