@@ -182,6 +182,7 @@ def test_swapped_vectors_are_put_right(tmp_path: Path) -> None:
     plan = repair_plan(audit(table), table)
     assert {one.action for one in plan.actions} == {"correct-range"}
     assert {one.reads for one in plan.actions} == {(a,), (c,)}
+    assert all(one.restores_rows for one in plan.actions)  # it may be the file that has them swapped
     assert plan.unfixed == ()
 
 
@@ -672,3 +673,18 @@ def test_damage_in_a_vector_that_is_no_longer_used(tmp_path: Path) -> None:
     done = run("repair", tmp_path / "t", "--commit")
     assert (done.code, done.err) == (0, "")
     assert ids_by_library({"location": str(tmp_path / "t")}) == before
+
+
+def test_no_rows_of_another_file_are_committed(tmp_path: Path) -> None:
+    """Two vectors at one place, of a file that is damaged beside them: whose rows these are is not certain."""
+    MADE["delta"](tmp_path / "t")
+    log = tmp_path / "t" / "_delta_log" / f"{4:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    first, second = (one["add"] for one in actions if one.get("add", {}).get("deletionVector"))
+    second["deletionVector"] = {**first["deletionVector"], "cardinality": 1}
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    table = open_table(tmp_path / "t")
+    flip(table.snapshot().vectors[0].location, 0)
+    plan = repair_plan(audit(table, orphans=False), table)
+    assert plan.actions == ()
+    assert {"overlap", "container"} <= {one.check for one in plan.unfixed}

@@ -96,8 +96,8 @@ class RepairAction:
 
     @property
     def restores_rows(self) -> bool:
-        """Whether rows that are deleted now become live again."""
-        return self.action in _RESTORING
+        """Whether rows that are deleted now become live again, or may."""
+        return self.action in _RESTORING or self.details.get("lossless") is False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -187,6 +187,9 @@ class _Planner:
         self._snapshot = table.snapshot(audit.info.id)
         self._lost = {vector for vector, _ in audit.scan.lost}
         self._fixed: set[str] = set()
+        self._shared = {vector for one in audit.findings if one.check == "overlap" for vector in one.vectors}
+        """Vectors of which not even the range is certain."""
+        self._miscounted = {vector for one in audit.findings if one.check == "cardinality" for vector in one.vectors}
         self._stale: dict[str, list[Finding]] = {}
         self._older = _Older(table, self._snapshot)
         self._right = {
@@ -199,7 +202,7 @@ class _Planner:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
         else:
             is_moved = finding.check in _OF_RANGE and not self._right.keys().isdisjoint(finding.vectors[:1])
-            action = self._combine(finding, _RANGE) if is_moved else None
+            action = self._move(finding) if is_moved else None
             plan = self.plans.get(finding.check)
             self._add(finding, action or (None if plan is None else plan(self, finding)))
 
@@ -269,7 +272,7 @@ class _Planner:
     def _combine(self, finding: Finding, how: tuple[str, str] | None = None) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
         action, message = how or _COMBINED[finding.check]
-        found = [self._right.get(vector, vector) for vector in finding.vectors]
+        found = [self._right.get(vector, vector) for vector in finding.vectors] if how is _RANGE else finding.vectors
         vectors = tuple(vector for vector in found if vector is not None)
         of_positions = finding.vectors[0].format == POSITION_DELETES
         rows = None if of_positions or len(vectors) < len(found) else _union(self._snapshot, vectors)
@@ -287,20 +290,42 @@ class _Planner:
             rows.cardinality,
         )
 
+    def _move(self, finding: Finding) -> RepairAction | None:
+        """Plan a vector from the place in the footer; if both places have one, the footer may be what is damaged."""
+        action, vector = self._combine(finding, _RANGE), finding.vectors[0]
+        if action is None or vector in self._lost | self._miscounted | self._shared:
+            return action
+        message = f"{action.message}; the metadata's own place has a valid vector too: other rows than now"
+        return replace(action, message=message, details={"lossless": False})
+
     def _describe(self, finding: Finding) -> RepairAction | None:
-        """Plan a new file for a vector where the metadata has it, if its file says that of no other data file."""
+        """Plan a new file for a vector where the metadata has it, if its file only seems to name another data file."""
         vector = finding.vectors[0]
-        of_other = finding.check == "referenced-data-file" and self._snapshot.path_matcher.find(str(finding.actual))
-        if of_other or vector in self._lost:
+        misspelled = finding.check != "referenced-data-file" or self._is_misspelled(finding)
+        if vector in self._lost or not misspelled:
             return None
         self._right.pop(vector, None)
         return self._combine(finding, _COMBINED["blob-properties"])
+
+    def _is_misspelled(self, finding: Finding) -> bool:
+        """Whether the name in a file is that of its data file but for a byte, and no other file has it."""
+        named, meant = str(finding.actual), str(finding.vectors[0].data_file)
+        if len(named) != len(meant) or sum(one != other for one, other in zip(named, meant, strict=True)) > 1:
+            return False
+        try:
+            with self._snapshot.table.folder.storage.open(self._snapshot.table.folder.locate(named)):
+                return False
+        except FileNotFoundError:
+            return self._snapshot.path_matcher.find(named) is None
+        except (DvcodecError, OSError):
+            return False
 
     def _copy_vectors(self, finding: Finding) -> None:
         """Plan new files for vectors of a file with damage beside them, which the metadata still finds there."""
         for vector in finding.vectors:
             of_vector = replace(finding, vectors=(vector,), data_file=vector.data_file)
-            action = None if vector in self._lost or vector.data_file in self._fixed else self._combine(of_vector)
+            left = vector in self._lost | self._miscounted | self._shared or vector.data_file in self._fixed
+            action = None if left else self._combine(of_vector)
             if action is not None:
                 self._add(of_vector, action)
 
@@ -378,7 +403,8 @@ class _Planner:
         )
 
     def _correct_cardinality(self, finding: Finding) -> RepairAction | None:
-        if finding.actual is None or not finding.actual.isdigit() or finding.vectors[0] in self._right:
+        vector = finding.vectors[0]
+        if finding.actual is None or not finding.actual.isdigit() or vector in self._right or vector in self._shared:
             return None
         return RepairAction(
             "correct-cardinality",
@@ -649,7 +675,7 @@ class _NewVectors:
 
     def __init__(self, base: Snapshot, plan: RepairPlan, *, accept_restored_rows: bool) -> None:
         self._base = base
-        self._refused = frozenset() if accept_restored_rows else _RESTORING
+        self._accepted = accept_restored_rows
         self._vectors = vectors_of(base.vectors)
         self._cardinality: dict[DeletionVector, int | None] = {
             vector: action.cardinality
@@ -660,20 +686,23 @@ class _NewVectors:
         self._right: dict[DeletionVector, DeletionVector] = {
             vector: read
             for action in plan.actions
-            if action.action in _COMMITTED - _RESTORING and action.reads
+            if action.action in _COMMITTED - _RESTORING and action.reads and self._accepts(action)
             for vector, read in zip(action.replaces, action.reads, strict=True)
         }
         self._recovered: dict[DeletionVector, RepairAction] = {
             vector: action
             for action in plan.actions
-            if action.action in (_RESTORING | {"correct-bits"}) - self._refused
+            if action.action in _RESTORING | {"correct-bits"} and self._accepts(action)
             for vector in action.replaces
         }
         self._found: dict[str, FileDelete | str] = {}
 
+    def _accepts(self, action: RepairAction) -> bool:
+        return self._accepted or not action.restores_rows
+
     def reason(self, action: RepairAction) -> str | None:
         """Return why an action cannot be committed; None if it can."""
-        if action.action in self._refused:
+        if not self._accepts(action):
             return "deleted rows would be live again: committed if that is accepted (--accept-restored-rows)"
         if action.action not in _COMMITTED:
             return _LEFT.get(action.action, "it is not known how to commit it")

@@ -293,20 +293,30 @@ def test_keys_in_csv_have_the_types_of_the_table(tmp_path: Path) -> None:
         "day": (pa.date32(), [day, None], ["2026-05-04", ""]),
         "moment": (pa.timestamp("us"), [moment, None], ["2026-05-04 10:00:00.000500", ""]),
         "large": (pa.int64(), [2**62 + 1, 2**62], ["4611686018427387905", "1"]),
+        "empty": (pa.string(), ["", None], ['""', ""]),
+        "half": (pa.float64(), [0.5, 1.5], []),
     }
-    rows = {"number": {1}, "text": {1}, "price": {1}, "day": {0}, "moment": {0}, "large": {0}}
+    rows = {"number": {1}, "text": {1}, "price": {1}, "day": {0}, "moment": {0}, "large": {0}, "empty": {0}}
     table = PlainTable(
         tmp_path, pa.table({name: pa.array(values, kind) for name, (kind, values, _) in columns.items()})
     )
-    for name, (_, _, keys) in columns.items():
+    for name, expected in rows.items():
+        keys = columns[name][2]
         path = tmp_path / f"{name}.csv"
         path.write_text("\n".join([f"other,{name}", *(f"x,{key}" for key in keys)]))
-        assert found(table, path, [name]) == [rows[name]]
+        assert found(table, path, [name]) == [expected]
     pressed = tmp_path / "two.tsv.gz"
     pressed.write_bytes(gzip.compress(b"text\tnumber\n007\t7\nNULL\t7\n"))
     assert found(table, pressed, ["number", "text"]) == [{0}]
+    (tmp_path / "latin.csv").write_bytes("größe,number\n1,7\n".encode("latin-1"))
+    with pytest.raises(UsageError, match="utf-8"):
+        found(table, tmp_path / "latin.csv", ["number"])
     for name, text, why in [
-        ("number", "number\n7.5\n", "CSV conversion error to int32: invalid value '7.5'"),
+        ("number", "number\n7.5\n", "column number has a field that is no integer"),
+        ("large", "large\n0xFFFFFFFFFFFFFFFF\n", "column large has a field that is no integer"),
+        ("large", "large\n9223372036854775808\n", "9223372036854775808"),
+        ("half", "half\n0.5\n", "column half is double, to which text is rounded"),
+        ("text", 'text\n"7\n8\n"\n', "column text has a field with a line break"),
         ("price", "price\n1.505\n", "would|scale|decimal"),
         ("number", "x\n7\n", "expected a column 'number', found 0"),
         ("number", "number,number\n7,8\n", "expected a column 'number', found 2"),

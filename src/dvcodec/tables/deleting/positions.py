@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import csv_reader, ds, pa
+from dvcodec.core.extras import csv_reader, ds, pa, pc, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.iceberg import FILE_PATH, POS, vectors_from_arrow
@@ -136,27 +136,50 @@ def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordB
             yield from (batch.select(names) for _, batch in physical_batches(file, names))
 
 
+_INTEGER = r"^[+-]?[0-9]+$"
+
+
 def _of_text(file: Source, kinds: Mapping[str, pa.DataType], delimiter: str, what: str) -> Iterator[pa.RecordBatch]:
     """Read the columns of a CSV file, whose first line has their names, as the types that the caller wants.
 
-    So no type is guessed. An empty field is a null, or empty text.
+    So no type is guessed. An empty field is a null, and ``""`` is empty text, as DuckDB and pyarrow write them.
 
     Raises:
-        UsageError: no such column, or a field that is not of its type.
+        UsageError: no such column, a field that is not exactly of its type, or one with a line break: then a quote may
+            be missing.
     """
+    how = f"COPY (FROM '{file.name}') TO 'keys.parquet' in DuckDB writes Parquet, with the types that you name"
     parse = csv_reader.ParseOptions(delimiter=delimiter)
-    convert = csv_reader.ConvertOptions(column_types=dict(kinds), null_values=[""], strings_can_be_null=False)
 
     def opened() -> pa.NativeFile:
         return pa.input_stream(pa.PythonFile(RandomAccess(file), "r"), "gzip" if what.endswith(".gz") else None)
 
+    def column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+        found = batch[name]
+        if not types.is_integer(kind):
+            return found
+        if pc.all(pc.match_substring_regex(found, _INTEGER), min_count=0).as_py() is False:
+            raise UsageError(f"{what}: column {name} has a field that is no integer; {how}")
+        return found.cast(kind)
+
+    for name, kind in kinds.items():
+        if types.is_floating(kind):
+            raise UsageError(f"{what}: column {name} is {kind}, to which text is rounded; {how}")
     try:
-        _check(csv_reader.open_csv(opened(), parse_options=parse).schema, list(kinds), what)
-        convert.include_columns = list(kinds)
-        yield from csv_reader.open_csv(opened(), parse_options=parse, convert_options=convert)
-    except pa.ArrowException as err:
-        how = f"COPY (FROM '{file.name}') TO 'keys.parquet' in DuckDB writes Parquet, with the types that you name"
-        raise UsageError(f"{what}: {str(err).splitlines()[0]:.200}; {how}") from None
+        schema = csv_reader.open_csv(opened(), parse_options=parse).schema
+        _check(schema, list(kinds), what)
+        as_text = dict.fromkeys(schema.names, pa.string())
+        exact = {name: kind for name, kind in kinds.items() if not types.is_integer(kind)}
+        convert = csv_reader.ConvertOptions(
+            column_types=as_text | exact, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        for batch in csv_reader.open_csv(opened(), parse_options=parse, convert_options=convert):
+            for field, values in zip(batch.schema, batch.columns, strict=True):
+                if types.is_string(field.type) and pc.any(pc.match_substring(values, "\n")).as_py():
+                    raise UsageError(f"{what}: column {field.name} has a field with a line break; {how}")
+            yield pa.record_batch([column(batch, *one) for one in kinds.items()], list(kinds))
+    except (pa.ArrowException, UnicodeDecodeError, EOFError) as err:
+        raise UsageError(f"{what}: {(str(err) or 'the file is cut').splitlines()[0]:.200}; {how}") from None
 
 
 def _check(schema: pa.Schema, names: Sequence[str], what: str) -> None:

@@ -77,7 +77,7 @@ def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
             _array([file.get("stats") for file in files], str),
         ]
         vectors = [file.get("deletionVector") for file in files]
-        if any(vectors):
+        if any(vector is not None for vector in vectors):
             names.append("deletionVector")
             columns.append(_vectors(vectors))
     except (pa.ArrowException, AttributeError, LookupError, RecursionError, TypeError, ValueError, OverflowError):
@@ -88,7 +88,7 @@ def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
 
 def _vectors(vectors: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:
     """Return descriptors; one without values stands for none."""
-    there = [vector or {} for vector in vectors]
+    there = [{} if vector is None else vector for vector in vectors]
     if any(vector.keys() - _VECTOR.keys() for vector in there):
         raise ValueError("a member that the specification does not have")
     members = [_array([vector.get(name) for vector in there], kind) for name, kind in _VECTOR.items()]

@@ -7,6 +7,7 @@ compare.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -148,13 +149,14 @@ def _unused(source: Source, footer: Footer, vectors: Sequence[DeletionVector], s
 
 
 def _by_data_file(footer: Footer) -> dict[str, BlobMetadata]:
-    """Return the vectors that the footer names, those of data files that have one, by `file_key`."""
+    """Return the vectors that the footer names, those of data files that have one of its own, by `file_key`."""
     found: dict[str, list[BlobMetadata]] = {}
+    blobs_at = Counter(blob.offset for blob in footer.blobs)
     for blob in footer.blobs:
         path = blob.properties.get(REFERENCED_DATA_FILE)
         if blob.type == BLOB_TYPE and path is not None:
             found.setdefault(file_key(path), []).append(blob)
-    return {key: blobs[0] for key, blobs in found.items() if len(blobs) == 1}
+    return {key: blobs[0] for key, blobs in found.items() if len(blobs) == 1 and blobs_at[blobs[0].offset] == 1}
 
 
 def _blob(vector: DeletionVector, blob: BlobMetadata, footer: Footer, matcher: PathMatcher) -> Iterator[Finding]:
