@@ -688,3 +688,17 @@ def test_no_rows_of_another_file_are_committed(tmp_path: Path) -> None:
     plan = repair_plan(audit(table, orphans=False), table)
     assert plan.actions == ()
     assert {"overlap", "container"} <= {one.check for one in plan.unfixed}
+
+
+def test_paimon_writes_the_vectors_of_a_file_together(tmp_path: Path) -> None:
+    """So none of them is corrected while another one is lost, unless that is accepted."""
+    paimon_table(tmp_path / "t")
+    first, second = open_table(tmp_path / "t").snapshot().vectors
+    assert first.location == second.location
+    flip(first.location, (first.offset or 0) + 20)
+    wreck(second)
+    shown = run("repair", tmp_path / "t")
+    assert "can be committed" not in shown.out
+    assert "is in the same file, cannot be read" in shown.complaint
+    done = run("repair", tmp_path / "t", "--commit", "--accept-restored-rows")
+    assert (done.code, done.err) == (0, "")

@@ -710,7 +710,17 @@ class _NewVectors:
             found = self._of(vector)
             if isinstance(found, str):
                 return found
+            beside = self._lost_beside(vector)
+            if beside is not None:
+                return f"{beside.where} is in the same file, cannot be read, and would have to be written with it"
         return None
+
+    def _lost_beside(self, vector: DeletionVector) -> DeletionVector | None:
+        """Return a vector that cannot be read and, as Paimon commits, has to be written again with this one."""
+        if self._base.table.kind is not TableKind.PAIMON:
+            return None
+        beside = (one for one in self._base.vectors if one.location == vector.location)
+        return next((one for one in beside if isinstance(self._of(one), str)), None)
 
     def deletes(self, actions: tuple[RepairAction, ...]) -> Iterator[FileDelete]:
         """Yield what is committed for each data file of actions that can be.
