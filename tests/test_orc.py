@@ -72,7 +72,7 @@ def test_a_fragment_that_a_dataset_does_not_have_is_missing() -> None:
     decoder = worker_program.Lance()
     decoder._dataset = SimpleNamespace(get_fragment=lambda _: None)
     with pytest.raises(worker_program.Missing):
-        decoder.batches({"fragment": 1, "columns": [], "rows": 1})
+        decoder.batches({"fragments": [1], "columns": [], "rows": 1})
 
 
 def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
