@@ -87,7 +87,7 @@ def test_spark_goes_on_after_a_repair(kind: type[Delta | Iceberg], damage: str, 
 
     flags = () if damage == "bit" else ("--accept-restored-rows",)
     done = run("repair", table.root, "--commit", "--json", *flags)
-    assert (done.code, [one["action"] for one in done.json["commit"]["actions"]]) == (0, [DAMAGE[damage]])
+    assert (done.code, DAMAGE[damage] in [one["action"] for one in done.json["commit"]["actions"]]) == (0, True)
     back = set() if damage == "bit" else in_file
     first = damage != "the only vector"
     live = [n for n in range(STOP) if (n % 7 != 2 or n in back) and not (first and n % 11 == 3)]

@@ -209,7 +209,7 @@ class _Planner:
     def finish(self) -> None:
         """Plan what concerns all vectors of a file at once."""
         for finding in self.unfixed:
-            if finding.check in _BESIDE:
+            if finding.check in _BESIDE and self._lost.isdisjoint(finding.vectors):  # else a commit takes all of them
                 self._copy_vectors(finding)
         for location, findings in self._stale.items():
             mapping = {
