@@ -1,6 +1,7 @@
 """Writes the recipe for conda-forge from pyproject.toml: `python release/conda/make.py [SDIST]`, Python 3.11 or newer.
 
-With the sdist of a release, the recipe has its hash; the one under version control has zeros.
+With the sdist of a release, the recipe has its hash; the one under version control has zeros. It takes the sdist from
+`make release-build`; whoever submits it to conda-forge puts the address of the published one there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ package:
   version: ${{{{ version }}}}
 
 source:
-  url: https://pypi.org/packages/source/d/dvcodec/dvcodec-${{{{ version }}}}.tar.gz
+  path: ../../build/release/dvcodec-${{{{ version }}}}.tar.gz
   sha256: "{sha256}"
 
 build:
