@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -125,7 +124,6 @@ class Footer:
 
 
 _QUOTE = ord('"')
-"""Bytes per step: they fit the CPU caches."""
 _MAX_NAMES = 16
 """Properties of a blob; each is compared by itself, which pays if there are more blobs than names."""
 _MAX_DIGITS = 18
@@ -174,7 +172,7 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         return [text[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def numbers(self, name: str) -> Index | None:
-        """Return a property of all that are alike, int64[n]; None if they lack it, or a value is no plain number."""
+        """Return a property of all that are alike, int64[n]; None if they lack it, or a value is not a plain number."""
         return _numbers(np.frombuffer(self._text, np.uint8), *self._spans[name]) if name in self._spans else None
 
     def _blobs(self) -> tuple[BlobMetadata, ...]:
@@ -240,9 +238,7 @@ def read_uniform(
         return None
     marks = 16 + 4 * len(names)
     count = text.count(head, start, len(text))
-    quotes = np.concatenate(
-        [i + np.flatnonzero(data[i : i + _PIECE] == _QUOTE) for i in range(start, len(data), _PIECE)]
-    )[: count * marks]
+    quotes = start + np.flatnonzero(data[start:] == _QUOTE)[: count * marks]
     if len(quotes) < count * marks:
         return None
     mark = quotes.reshape(count, marks).T  # mark[i]: offset of the i-th quotation mark in every blob
@@ -328,9 +324,6 @@ def _numbers(data: Bytes, starts: Index, stops: Index) -> Index | None:
     return None if ((data[starts] == ord("0")) & (widths > 1)).any() else values
 
 
-_USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")
-"""Members of an uncompressed blob, in Java's order."""
-_usual_members = itemgetter(*_USUAL)
 _BLOBS = b'{"blobs":['
 """Start of a minified footer with blobs."""
 _ENTRY = b'{"type":"'
@@ -338,38 +331,12 @@ _ENTRY = b'{"type":"'
 _OFFSET = b'"offset":'
 _FEW_OTHERS = 64
 """Blobs of another form that `read_uniform` takes out of the list, and braces in one of them."""
-_PIECE = 1 << 16
 _LONG = 1 << 14
 """`read_uniform` is tried for footers of at least this many bytes."""
 _MAX_NESTING = 64
 """Maximum depth of unknown members, which a rewrite keeps."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-
-
-def decode_payload(text: bytes, payload: Cursor, offset: int, compressed: bool, limits: Limits) -> Footer:
-    """Parse a payload.
-
-    Args:
-        text: the JSON.
-        payload: the stored payload; errors have its offset.
-        offset: offset of the footer, for the result.
-        compressed: whether it was compressed, for the result.
-        limits: bounds on the number of blobs.
-
-    Raises:
-        NotCanonical: not JSON as specified.
-        LimitExceeded: more than `Limits.max_records` blobs.
-    """
-    return _Parser(payload, limits).parse(text, offset, compressed)
-
-
-def encode_payload(footer: Footer) -> bytes:
-    """Write a payload with the bytes of Iceberg Java."""
-    members: dict[str, Any] = {"blobs": [_blob_json(blob) for blob in footer.blobs]}
-    if footer.properties:
-        members["properties"] = dict(footer.properties)
-    return _java_json(members | dict(footer.unknown)).encode()
+_JSON_ESCAPES = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 
 
 def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
@@ -392,45 +359,12 @@ def _blob_json(blob: BlobMetadata) -> dict[str, Any]:
 def _java_json(value: Any) -> str:
     """Write JSON as Jackson does: minified, raw UTF-8, control characters in upper-case hex."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if "\\u" not in text and not _SURROGATES.search(text) else _java_json_by_parts(value)
-
-
-def _java_json_by_parts(value: Any) -> str:
-    """Write JSON with strings that json and Jackson escape differently, or with lone surrogates."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_java_string(k)}:{_java_json_by_parts(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_java_json_by_parts, value)) + "]"
-    return _java_string(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _java_string(text: str) -> str:
-    escaped = re.sub(r'["\\\x00-\x1f]', lambda m: _JSON_ESCAPES.get(m[0], f"\\u{ord(m[0]):04X}"), text)
-    return f'"{encodable(escaped)}"'
+    return encodable(_JSON_ESCAPES.sub(lambda found: found[0][:2] + found[0][2:].upper(), text))
 
 
 def encodable(text: str) -> str:
     """Return text as Java writes it: with ``?`` for lone surrogates, which UTF-8 cannot encode."""
     return _SURROGATES.sub("?", text)
-
-
-def _usual_blob(item: Any) -> BlobMetadata | None:
-    """Return the blob if it has exactly the members of a deletion vector, with the right types: a fast path."""
-    if type(item) is not dict or len(item) != len(_USUAL):
-        return None
-    try:
-        kind, fields, snapshot_id, sequence_number, offset, length, properties = _usual_members(item)
-    except KeyError:
-        return None
-    if type(kind) is not str or type(fields) is not list or type(properties) is not dict:
-        return None
-    for value in (snapshot_id, sequence_number, offset, length, *fields):
-        if type(value) is not int or not -(2**63) <= value < 2**63:
-            return None
-    for text in properties.values():
-        if type(text) is not str:
-            return None
-    return BlobMetadata(kind, tuple(fields), snapshot_id, sequence_number, offset, length, None, properties)
 
 
 class _Parser:
@@ -444,7 +378,7 @@ class _Parser:
         members, uniform = self._uniform(text) or (self._json(text), None)
         items = self._typed(members.pop("blobs", None), list, "blobs")
         self._limits.check("max_records", len(items if uniform is None else uniform), self._payload, 0)
-        blobs = tuple(self._blob(item, i) for i, item in enumerate(items)) if uniform is None else uniform
+        blobs = tuple(self._blob(item, f"blobs[{i}]") for i, item in enumerate(items)) if uniform is None else uniform
         properties = self._strings(members.pop("properties", None), "properties")
         return Footer(blobs, properties, offset, compressed, self._unknown(members))
 
@@ -481,12 +415,9 @@ class _Parser:
             return None
 
     def _parsed(self, entry: bytes) -> BlobMetadata:
-        return self._blob(self._json(entry), 0)
+        return self._blob(self._json(entry), "blobs[0]")
 
-    def _blob(self, item: Any, i: int) -> BlobMetadata:
-        return _usual_blob(item) or self._any_blob(item, f"blobs[{i}]")
-
-    def _any_blob(self, item: Any, path: str) -> BlobMetadata:
+    def _blob(self, item: Any, path: str) -> BlobMetadata:
         members = self._typed(item, dict, path)
         codec = members.pop("compression-codec", None)
         fields = self._typed(members.pop("fields", None), list, f"{path}.fields")
@@ -606,7 +537,7 @@ def _decode(source: Source, limits: Limits) -> Footer:
     payload = Cursor(footer.take(size, "footer payload"), source=source.name, base=start + len(MAGIC))
     compressed = bool(flags[0] & FLAG_LZ4)
     text = decompress(payload, "lz4", limit="max_metadata_bytes", limits=limits) if compressed else payload.view
-    return decode_payload(bytes(text), payload, start, compressed, limits)
+    return _Parser(payload, limits).parse(bytes(text), start, compressed)
 
 
 def _expect_magic(cursor: Cursor, offset: int, found: bytes, what: str) -> None:
@@ -623,7 +554,10 @@ def encode_footer(footer: Footer) -> bytes:
         UsageError: not a `Footer`.
     """
     check_type(footer, Footer, "footer", "a Footer")
-    payload = encode_payload(footer)
+    members: dict[str, Any] = {"blobs": [_blob_json(blob) for blob in footer.blobs]}
+    if footer.properties:
+        members["properties"] = dict(footer.properties)
+    payload = _java_json(members | dict(footer.unknown)).encode()
     return b"".join([MAGIC, payload, _TAIL.pack(len(payload), bytes(4), MAGIC)])
 
 
