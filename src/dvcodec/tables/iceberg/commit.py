@@ -100,8 +100,14 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         refuse_without_deletes(base, members)
 
     def check_vectors(self, base: IcebergSnapshot) -> None:
-        """Refuse a table of format version 2; see `Committer.check_vectors`."""
-        refuse_without_vectors(base)
+        """Refuse a table of format version 2, and say how to upgrade it; see `Committer.check_vectors`."""
+        source, version = base.metadata.source, base.metadata.format_version
+        if version < VECTORS_VERSION:
+            raise UsageError(
+                f"{source}: format version {version}, and deletion vectors need {VECTORS_VERSION}: upgrade the table "
+                "first (dvcodec enable, or ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')); readers of "
+                "version 2 cannot read it afterwards"
+            )
 
     def _checked_uuid(self, members: JsonFields) -> str | None:
         found = members.text_or_none("table-uuid")
@@ -292,21 +298,6 @@ def refuse_unknown(table: IcebergTable, members: JsonFields) -> None:
     branch = members.object_if_any("refs").object_if_any(MAIN)
     if branch.values.get("type", "branch") != "branch":
         raise Unsupported(f"refs.{MAIN}", source=source, expected="a branch", actual=branch.values["type"])
-
-
-def refuse_without_vectors(base: IcebergSnapshot) -> None:
-    """Refuse a table whose format version does not have deletion vectors.
-
-    Raises:
-        UsageError: the message says how to upgrade it.
-    """
-    source, version = base.metadata.source, base.metadata.format_version
-    if version < VECTORS_VERSION:
-        raise UsageError(
-            f"{source}: format version {version}, and deletion vectors need {VECTORS_VERSION}: upgrade the table first "
-            "(dvcodec enable, or ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')); readers of version 2 "
-            "cannot read it afterwards"
-        )
 
 
 def refuse_without_deletes(base: IcebergSnapshot, members: JsonFields) -> None:

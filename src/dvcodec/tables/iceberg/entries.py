@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -45,10 +44,7 @@ from dvcodec.tables.iceberg.manifests import Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (
-    AvroColumn,
-    FoundField,
     fail,
-    fields_of,
     open_avro,
     partition_names,
     select,
@@ -363,12 +359,10 @@ class _EntryReader:
         self._locate = lru_cache(1)(locate)  # one file may hold the vectors of thousands of entries
         entry = select(schema, ENTRY_COLUMNS, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _READ_OF_FILE, "data_file", cursor)
-        names = [{field["name"] for field in fields_of(of, "", cursor)} for of in (schema, entry["data_file"].type)]
         self._places: dict[str, Path] = {name: (field.name,) for name, field in entry.items()}
         self._places |= {name: (entry["data_file"].name, field.name) for name, field in columns.items()}
         self._partition_type = columns[PARTITION].type
-        self._entry = _renamed(entry, ENTRY_COLUMNS, names[0])
-        self._columns = _renamed(columns, _READ_OF_FILE, names[1])
+        self._entry, self._columns = entry, columns
         self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(self._partition_type, cursor))
 
     def one_by_one(self, file: AvroFile) -> ManifestFiles:
@@ -405,13 +399,13 @@ class _EntryReader:
 
     def _read(self, record: Mapping[Any, Any], number: int) -> _Listed | None:
         """Return the file of an entry, None if its status is deleted."""
-        entry = record if self._entry is None else {name: record[spelled] for name, spelled in self._entry.items()}
+        entry = {name: record[field.name] for name, field in self._entry.items()}
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
             return None
         if status not in (EXISTING, ADDED) or stored is None:
             self._fail("status", f"entry {number}", "0 (existing), 1 (added), 2 (deleted)", status)
-        found = stored if self._columns is None else {name: stored[own] for name, own in self._columns.items()}
+        found = {name: stored[field.name] for name, field in self._columns.items()}
         path = found["file_path"]
         if path is None or not is_path(path):
             self._fail("file_path", f"entry {number}", "a path", repr(path)[:80])
@@ -421,7 +415,11 @@ class _EntryReader:
         content, of_data = found.get("content") or DATA, self._manifest.content == DATA
         if content not in ((DATA,) if of_data else (POSITION_DELETES, EQUALITY_DELETES)):
             self._fail("content", path, f"a manifest of {'data' if of_data else 'delete'} files", content)
-        sequence_number = self._sequence_number(entry, path)
+        sequence_number = entry.get("sequence_number")
+        if sequence_number is None:
+            sequence_number = self._manifest.sequence_number
+            if status != ADDED and sequence_number:
+                self._fail("sequence_number", path, "a number, for an entry that is not new", "nothing")
         partition = self._partitions.read(found[PARTITION])
         if of_data and found["record_count"] < 0:
             self._fail("record_count", path, "0 or more", found["record_count"])
@@ -524,14 +522,6 @@ class _EntryReader:
             return None
         return np.where(own.is_null, inherited, own.values)
 
-    def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:
-        number: int | None = entry.get("sequence_number")
-        if number is None:
-            if entry["status"] != ADDED and self._manifest.sequence_number:
-                self._fail("sequence_number", path, "a number, for an entry that is not new", "nothing")
-            return self._manifest.sequence_number
-        return number
-
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
         fail(self._cursor, f"{name} of {where}", expected, actual)
 
@@ -566,30 +556,14 @@ def _data_files(
     return texts
 
 
-def _renamed(
-    found: Mapping[str, FoundField], columns: Sequence[AvroColumn], names: AbstractSet[str]
-) -> dict[str, str] | None:
-    """Return the specification's names of fields -> those in the file; None if a record has the former already.
-
-    That is so unless the file names a field differently, or gives its name to another one.
-    """
-    spelled = {name: field.name for name, field in found.items()}
-    others = names & {column.name for column in columns} - found.keys()
-    return None if not others and all(name == own for name, own in spelled.items()) else spelled
-
-
 def _only_data_file(found: Mapping[str, Any]) -> str | None:
     """Return the only data file of a position delete file, None if it may be for several."""
     named: str | None = found.get("referenced_data_file")
-    if named is not None:
-        return named
     lower, upper = (_bound(found.get(name)) for name in BOUNDS)
-    if lower is None or lower != upper:
-        return None
-    try:
-        return lower.decode()
-    except UnicodeDecodeError:
-        return None
+    if named is None and lower is not None and lower == upper:
+        with suppress(UnicodeDecodeError):
+            return lower.decode()
+    return named
 
 
 def _bound(bounds: Any) -> bytes | None:

@@ -12,6 +12,7 @@ compressed ones have ``.gz`` before ``.metadata.json``, older ones after it.
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +38,8 @@ NAME_MAPPING = "schema.name-mapping.default"
 """Table property: field ids for data files that have none."""
 
 _GZIP = b"\x1f\x8b"
-_STEP = 1 << 14
-"""Bytes of a later gzip member that are decompressed at once."""
+_STEP = 1 << 20
+"""Bytes that are decompressed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,43 +192,25 @@ def _unzipped(data: bytes, location: str, limits: Limits) -> bytes:
     """Decompress metadata, and no more of it than the limit allows.
 
     The content may be in several members, one after the other, as for Java's ``GZIPInputStream``. Java ignores anything
-    else after a member; here it is an error: what was damaged or appended is unknown.
+    else after a member; here only zeros may follow, as padding: what was damaged or appended is unknown.
 
     Raises:
         NotCanonical: a member is corrupt, or something else follows it.
         Truncated: the last member has no end.
         LimitExceeded: the content is too large.
     """
-    with enough_memory("the metadata", location):
-        return b"".join(_inflated(data, location, limits))
-
-
-def _inflated(data: bytes, location: str, limits: Limits) -> Iterator[bytes]:
-    size = at = 0
-    inflater: zlib._Decompress | None = None
-    # zlib copies all that it is given beyond the end of a member: not everything again for each of many members.
-    step = len(data)
-    while at < len(data):
-        if inflater is None:
-            if not _GZIP.startswith(data[at : at + len(_GZIP)]):
-                expected, actual = "another member or the end", f"{len(data) - at} other bytes"
-                raise NotCanonical("gzip", source=location, offset=at, expected=expected, actual=actual)
-            inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-        given = data[at : at + step]
+    pieces, size = [], 0
+    with enough_memory("the metadata", location), gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         try:
-            content = inflater.decompress(given, limits.max_metadata_bytes + 1 - size)
-        except zlib.error as err:
+            while piece := file.read(_STEP):
+                size += len(piece)
+                limits.check("max_metadata_bytes", size, location)
+                pieces.append(piece)
+        except EOFError:
+            raise Truncated("gzip", source=location, expected="a whole stream", actual="no end") from None
+        except (gzip.BadGzipFile, zlib.error) as err:
             raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
-        size += len(content)
-        limits.check("max_metadata_bytes", size, location)
-        if content:
-            yield content
-        at += len(given) - len(inflater.unused_data)
-        step = _STEP
-        if inflater.eof:
-            inflater = None
-    if inflater is not None:
-        raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
+        return b"".join(pieces)
 
 
 def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:

@@ -22,7 +22,6 @@ these deletes" in `docs/tables.md`.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -192,20 +191,11 @@ class ScanPlan:
         """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
         return path if path in self.data else self.spellings.find(path)
 
-    def equality_deletes(self, data: DataFile) -> tuple[EqualityDeletes, ...]:
-        """Return the equality deletes that apply to a data file, the oldest of each partition first.
+    def newest_equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
+        """Return the newest of the equality deletes that apply to a data file; None without any.
 
         Value bounds, by which engines skip more of them, are ignored.
         """
-        number = _number(data)
-        found: list[EqualityDeletes] = []
-        for key in (None, ManifestEntry.of(data).partition):
-            deletes = self.equality.get(key, ())
-            found += deletes[bisect_right(deletes, number, key=attrgetter("sequence_number")) :]
-        return tuple(found)
-
-    def newest_equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
-        """Return the newest of the equality deletes that apply to a data file; None without any."""
         if not self.equality:
             return None
         groups = (self.equality.get(key, ()) for key in (None, ManifestEntry.of(data).partition))

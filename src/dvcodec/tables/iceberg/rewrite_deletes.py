@@ -197,22 +197,13 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
     """
     writer = _committer(table, progress)
     with refreshed(table, dry_run):
-        return upgrade(writer, dry_run=dry_run, progress=progress)
-
-
-def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
-    """Do the work of `upgrade_deletes` through a committer."""
-
-    def attempt(base: IcebergSnapshot) -> UpgradedDeletes:
-        committer.check_vectors(base)
-        return _upgrade(committer, base, dry_run, progress)
-
-    return retried(committer, attempt)
+        return retried(writer, lambda base: _upgrade(writer, base, dry_run, progress))
 
 
 def _upgrade(
-    committer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
+    writer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
 ) -> UpgradedDeletes:
+    writer.check_vectors(base)
     equality = [one for deletes in base.plan.equality.values() for one in deletes]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
     if not positional and not equality:
@@ -227,7 +218,7 @@ def _upgrade(
     touched = {delete.data_file.path for delete in deletes}
     removed = frozenset(delete.data_file.path for delete in deletes if delete.whole)
     gone = [vector for vector in base.vectors if vector.format != "iceberg" or vector.data_file in touched]
-    snapshot = _replaced(committer, base, partial, gone, equality, removed)
+    snapshot = _replaced(writer, base, partial, gone, equality, removed)
     return replace(planned, snapshot=snapshot, committed=True)
 
 

@@ -21,9 +21,7 @@ from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.rows.bounds import RowGroupFilter
 from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, Evolution, check_related, file_columns
-from dvcodec.tables.rows.data_file import FILE_FORMATS, open_data_file
-
-ROW_FORMATS = FILE_FORMATS
+from dvcodec.tables.rows.data_file import open_data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def read_rows(
         location: path or URL.
         storage: opens it.
         fields: columns to return, in this order.
-        file_format: one of `ROW_FORMATS`.
+        file_format: one of `FILE_FORMATS`.
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
         rows: as recorded; None skips the check.

@@ -1,25 +1,25 @@
-"""A snapshot of an Iceberg table: reads its vectors, position deletes and rows."""
+"""A snapshot of an Iceberg table: reads its vectors, position deletes and rows, and has what is recorded in columns."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
-from dvcodec.tables.columns import FileColumns, VectorColumns
-from dvcodec.tables.iceberg.columns import Locate, file_columns, vector_columns
+from dvcodec.tables.columns import FileColumns, Places, VectorColumns
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
 from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
-from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, identity_values, stored_ids
 from dvcodec.tables.iceberg.statistics import ColumnStatistics, bounds_of, may_be_between, read_statistics
 from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
@@ -36,13 +36,15 @@ from dvcodec.tables.model import (
 )
 from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import Column
-from dvcodec.tables.rows.data_file import count_rows
+from dvcodec.tables.rows.data_file import FILE_FORMATS, count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
 _INTEGER_BYTES = {"int": 4, "long": 8}
 _KEPT_STATISTICS = 1 << 20
 """Of columns in data files, each some 300 bytes."""
+Locate = Callable[[Sequence[str]], Sequence[str]]
+"""Returns where recorded paths can be opened."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -81,12 +83,12 @@ class IcebergSnapshot(Snapshot):
     @cached_property
     def file_columns(self) -> FileColumns:
         """What is recorded of the data files, by column; see `Snapshot.file_columns`."""
-        return file_columns(self.plan, self.locate_each)
+        return _FileColumns(self.plan, self.locate_each)
 
     @cached_property
     def vector_columns(self) -> VectorColumns:
         """What is recorded of the vectors, by column; see `Snapshot.vector_columns`."""
-        return vector_columns(self.plan, self.locate_each)
+        return _VectorColumns(self.plan, self.locate_each)
 
     def with_other_deletes(self) -> Sequence[int]:
         """Return the numbers of the data files to which equality deletes may apply."""
@@ -149,10 +151,10 @@ class IcebergSnapshot(Snapshot):
             Unsupported: a format other than Parquet, ORC and Avro, or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
-        fields = self._every_column if columns is None else self._read(columns)
+        fields = self._read(columns)
         refuse_encrypted(entry, data_file.path)
-        if entry.file_format not in ROW_FORMATS:
-            expected, actual = " or ".join(ROW_FORMATS), entry.file_format
+        if entry.file_format not in FILE_FORMATS:
+            expected, actual = " or ".join(FILE_FORMATS), entry.file_format
             raise Unsupported("file format", source=data_file.path, expected=expected, actual=actual)
         read = partial(
             read_rows,
@@ -197,10 +199,6 @@ class IcebergSnapshot(Snapshot):
     @cached_property
     def _columns(self) -> SchemaColumns:
         return SchemaColumns(self._fields())
-
-    @cached_property
-    def _every_column(self) -> tuple[Column, ...]:
-        return self._read(None)
 
     @cached_property
     def _stored(self) -> dict[int, str]:
@@ -308,7 +306,7 @@ class IcebergSnapshot(Snapshot):
         return contradictions(self.metadata, self.plan, self.skipped_metadata)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
-        """Check a file of vectors; see `container.check_vectors`."""
+        """Check a file of vectors; see `vectors.check_vectors`."""
         return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
 
     def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
@@ -326,3 +324,93 @@ class IcebergSnapshot(Snapshot):
                 actual=self.schema_id,
             )
         return schema
+
+
+class _FileColumns(FileColumns):
+    def __init__(self, plan: ScanPlan, locate: Locate) -> None:
+        super().__init__(plan.data_files)
+        self._plan, self._locate = plan, locate
+
+    @cached_property
+    def paths(self) -> Sequence[str]:
+        return list(self._plan.numbers)
+
+    @cached_property
+    def locations(self) -> Sequence[str]:
+        return self._locate(self.paths)
+
+    @cached_property
+    def partitions(self) -> Sequence[str | None]:
+        partitions, of_files, _ = self._plan.partitions
+        labels = [partition.label for partition in partitions]
+        return [labels[code] for code in of_files.tolist()]
+
+    @cached_property
+    def rows(self) -> Index:
+        return _joined(part.rows for part in self._plan.data_parts)
+
+    @cached_property
+    def sizes(self) -> Index:
+        return _joined(part.sizes for part in self._plan.data_parts)
+
+    @cached_property
+    def single(self) -> Flags:
+        return np.ones(len(self.files), np.bool_)
+
+
+class _VectorColumns(VectorColumns):
+    def __init__(self, plan: ScanPlan, locate: Locate) -> None:
+        super().__init__(plan.vectors, plan.numbers)
+        self._plan, self._locate = plan, locate
+
+    @cached_property
+    def files(self) -> Index:
+        return self._plan.files_of_vectors
+
+    @cached_property
+    def bitmaps(self) -> Flags:
+        return self._plan.bitmaps
+
+    @cached_property
+    def frames(self) -> Flags:
+        plan, known = self._plan, np.flatnonzero(self.files >= 0)
+        of_files, of_vectors = plan.sequence_numbers
+        found: Flags = self.bitmaps.copy()  # without those that are older than their data file, or have a key
+        found[known] &= of_vectors[known] >= of_files[self.files[known]]
+        starts = accumulate((len(part) for part in plan.vector_parts), initial=0)
+        for first, part in zip(starts, plan.vector_parts, strict=False):
+            found[[first + number for number in part.entries.keys]] = False
+        return found
+
+    @cached_property
+    def have_wide(self) -> bool:
+        return None in self._plan.named
+
+    @cached_property
+    def places(self) -> Places:
+        numbers: dict[str, int] = {}
+        own = (part.entries.paths for part in self._plan.vector_parts)
+        path_of = np.array([numbers.setdefault(path, len(numbers)) for paths in own for path in paths], np.int64)
+        located: dict[str, int] = {}
+        of_path = [located.setdefault(one, len(located)) for one in self._locate(list(numbers))]
+        return Places(list(numbers), path_of, list(located), np.array(of_path, np.int64)[path_of])
+
+    @cached_property
+    def offsets(self) -> Index:
+        return _joined(part.offsets for part in self._plan.vector_parts)
+
+    @cached_property
+    def sizes(self) -> Index:
+        return _joined(part.sizes for part in self._plan.vector_parts)
+
+    @cached_property
+    def cardinalities(self) -> Index:
+        return _joined(part.cardinalities for part in self._plan.vector_parts)
+
+    @cached_property
+    def file_sizes(self) -> Index:
+        return _joined(part.file_sizes for part in self._plan.vector_parts)
+
+
+def _joined(parts: Iterable[Index]) -> Index:
+    return np.concatenate([np.zeros(0, np.int64), *parts])

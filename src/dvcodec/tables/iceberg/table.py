@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from itertools import chain, count
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from dvcodec.io.target import check_reach, is_local, is_url, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.entries import Deletes, ManifestFiles, read_manifest
+from dvcodec.tables.iceberg.entries import DataFiles, Deletes, ManifestFiles, read_manifest
 from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import (
     MAIN,
@@ -36,9 +36,8 @@ from dvcodec.tables.iceberg.metadata import (
     some_of,
     without_version,
 )
-from dvcodec.tables.iceberg.plan import ScanPlan
+from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.walk import WalkedFiles
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
@@ -64,6 +63,9 @@ _KEPT_MANIFESTS = 50_000
 _KEPT_ENTRIES = 500_000
 """Maximum number of cached manifest entries, about 0.2 KB each: snapshots share most of their manifests."""
 _NO_FILES = np.zeros(0, np.int64)
+_BITS = 32
+"""A walk knows a file by the number of its manifest, shifted by so many bits, and its place there."""
+_PLACE = (1 << _BITS) - 1
 _KEPT_DELETES = 64 << 20
 """Maximum bytes of cached position deletes."""
 
@@ -276,7 +278,7 @@ class IcebergTable(WritableTable):
         lists = dict.fromkeys(map(self.manifest_list, metadata.snapshots.values()))
         found.update(lists)
         manifests: dict[str, Manifest] = {}
-        for manifest in itertools.chain.from_iterable(self._each(self._read_list, lists)):
+        for manifest in chain.from_iterable(self._each(self._read_list, lists)):
             manifests.setdefault(manifest.location, manifest)  # lists differ in numbers that its entries inherit
         found.update(manifests)
         for entries in self._each(self._read_manifest, manifests.values()):
@@ -375,7 +377,7 @@ class IcebergTable(WritableTable):
 
 
 class ManifestWalk(Walk):
-    """Reads the manifests that are not in both of two snapshots.
+    """Reads the manifests that are not in both of two snapshots: to go to another one costs what differs.
 
     Position deletes that name no data file, or one by another scheme, may be for any data file: the walk does not go to
     a snapshot with such deletes.
@@ -389,31 +391,41 @@ class ManifestWalk(Walk):
         self.info = start.info
         self._table = table
         self._start = start
-
-    @cached_property
-    def _files(self) -> WalkedFiles:
-        listed = self._table.listed(self._table.metadata.snapshots[self._start.info.id])
-        return WalkedFiles(dict(zip(listed, self._start.plan.parts, strict=True)))
+        self._has_started = False
+        self._is_plain = True  # all position deletes name a data file of the snapshot
+        self._next = count()
+        self._numbers: dict[Manifest, int] = {}
+        self._parts: dict[int, ManifestFiles] = {}
+        self._data: dict[str, int] = {}
+        self._deletes: dict[str | None, list[int]] = {}
 
     def step(self, info: SnapshotInfo) -> tuple[Snapshot, Snapshot] | None:
         """Go to another snapshot; see `Walk.step`. Equality deletes are only those of manifests that are not in both.
 
+        Files that come again in the same form are no change.
+
         Raises:
             NotCanonical: also if a data file is there twice.
         """
-        if self._start.plan.respelled or not self._files.are_plain():
+        table, before = self._table, self.info
+        if not self._has_started:
+            listed = table.listed(table.metadata.snapshots[before.id])
+            self._exchange((), dict(zip(listed, self._start.plan.parts, strict=True)), "")
+            self._has_started = True
+        if self._start.plan.respelled or not self._is_plain:
             return None
-        table, before, known = self._table, self.info, self._files.parts
         record = table.metadata.snapshots[info.id]
         now = dict.fromkeys(table.listed(record))
-        gone = {manifest: part for manifest, part in known.items() if manifest not in now}
-        added = [manifest for manifest in now if manifest not in known]
+        gone = {manifest: self._parts[number] for manifest, number in self._numbers.items() if manifest not in now}
+        added = [manifest for manifest in now if manifest not in self._numbers]
         new = dict(zip(added, table.read_each(added), strict=True))
-        old_part, new_part = self._files.change(gone, new, table.manifest_list(record))
+        changed = {path for path, *_ in _compared(gone.values()) ^ _compared(new.values())}
+        old_part = self._of(changed)
+        self._exchange(gone, new, table.manifest_list(record))
         self.info = info
-        if not self._files.are_plain():
+        if not self._is_plain:
             return None
-        return self._part(before, old_part, gone.values()), self._part(info, new_part, new.values())
+        return self._part(before, old_part, gone.values()), self._part(info, self._of(changed), new.values())
 
     def _part(self, info: SnapshotInfo, parts: Sequence[ManifestFiles], alone: Iterable[ManifestFiles]) -> Snapshot:
         """Return a snapshot of these files, and of the equality deletes of manifests that it has alone."""
@@ -423,6 +435,79 @@ class ManifestWalk(Walk):
         ]
         plan = ScanPlan.of([*parts, *equality], table.metadata.specs, table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
+
+    def _exchange(self, gone: Iterable[Manifest], new: Mapping[Manifest, ManifestFiles], source: str) -> None:
+        """Take manifests out, and put others in.
+
+        Args:
+            gone: some of those that are here.
+            new: others, and their files.
+            source: lists them, for errors.
+
+        Raises:
+            NotCanonical: a data file is there twice.
+        """
+        touched = set[str | None]()
+        for manifest in gone:
+            touched |= self._take_out(manifest)
+        for manifest, part in new.items():
+            touched |= self._put_in(manifest, part, source)
+        self._is_plain = all(map(self._has_vectors_alone, touched - self._data.keys()))
+
+    def _take_out(self, manifest: Manifest) -> set[str | None]:
+        """Return the data files that its files are of."""
+        number = self._numbers.pop(manifest)
+        part = self._parts.pop(number)
+        paths = set(part.paths)
+        if isinstance(part, DataFiles):
+            for path in part.entries.paths:
+                del self._data[path]
+            return paths
+        for named in paths:
+            left = [one for one in self._deletes.pop(named) if one >> _BITS != number]
+            if left:
+                self._deletes[named] = left
+        return paths
+
+    def _put_in(self, manifest: Manifest, part: ManifestFiles, source: str) -> set[str | None]:
+        """Return the data files that its position deletes are of."""
+        number = self._numbers[manifest] = next(self._next)
+        self._parts[number] = part
+        places = range(number << _BITS, (number << _BITS) + len(part))
+        if isinstance(part, DataFiles):
+            known = len(self._data)
+            self._data.update(zip(part.entries.paths, places, strict=True))
+            if len(self._data) < known + len(part):
+                raise repeated(self._twice(part.entries.paths), source)
+            return set()
+        for path, place in zip(part.paths, places, strict=True):
+            self._deletes.setdefault(path, []).append(place)
+        return {part.paths[number] for number in np.flatnonzero(~part.bitmaps).tolist()}
+
+    def _twice(self, paths: Sequence[str]) -> str:
+        """Return the first of paths that manifests have more than once."""
+        parts = (part for part in self._parts.values() if isinstance(part, DataFiles))
+        counts = Counter(path for part in parts for path in part.entries.paths)
+        return next(path for path in paths if counts[path] > 1)
+
+    def _of(self, paths: Iterable[Hashable]) -> list[ManifestFiles]:
+        """Return the files that are of data files, in the order of the manifests."""
+        named = [path for path in paths if isinstance(path, str)]
+        found = [self._data[path] for path in named if path in self._data]
+        found += [one for path in named for one in self._deletes.get(path, ())]
+        places = np.sort(np.array(found, np.int64))
+        numbers, firsts = np.unique(places >> _BITS, return_index=True)
+        groups = np.split(places & _PLACE, firsts[1:]) if found else []
+        return [self._parts[number].take(group) for number, group in zip(numbers.tolist(), groups, strict=True)]
+
+    def _has_vectors_alone(self, path: str | None) -> bool:
+        """Whether there are no position deletes of a data file, or of those that name none."""
+        of_path = [(self._parts[one >> _BITS], one & _PLACE) for one in self._deletes.get(path, ())]
+        return all(part.bitmaps[place] for part, place in of_path if isinstance(part, Deletes))
+
+
+def _compared(parts: Iterable[ManifestFiles]) -> set[tuple[Hashable, ...]]:
+    return set[tuple[Hashable, ...]]().union(*(part.compared() for part in parts))
 
 
 def table_of(snapshot: IcebergSnapshot) -> IcebergTable:
