@@ -19,13 +19,11 @@ import json
 import math
 import re
 import struct
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -681,30 +679,29 @@ class PuffinWriter:
         self._target, self._storage_options = target, storage_options
         self._properties = _properties(properties)
         self._blobs: list[BlobMetadata] = []
-        self._stack = ExitStack()
+        self._writing = self._write()
         self._sink: Sink | None = None
         self.file_size: int | None = None
         """Bytes of the file, once it is complete."""
 
+    @contextmanager
+    def _write(self) -> Iterator[None]:
+        with open_sink(self._target, storage_options=self._storage_options) as sink:
+            sink.write(MAGIC)
+            self._sink = sink
+            try:
+                yield
+            finally:
+                self._sink = None
+            sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
+            self.file_size = sink.position
+
     def __enter__(self) -> Self:
-        self._sink = self._stack.enter_context(open_sink(self._target, storage_options=self._storage_options))
-        self._sink.write(MAGIC)
+        self._writing.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                sink = self._open_sink()
-                sink.write(encode_footer(Footer(tuple(self._blobs), self._properties)))
-                self.file_size = sink.position
-        except BaseException:
-            self._stack.__exit__(*sys.exc_info())
-            raise
-        finally:
-            self._sink = None
-        self._stack.__exit__(kind, value, trace)
+    def __exit__(self, *raised: Any) -> None:  # noqa: PYI036  (passed on as they are)
+        self._writing.__exit__(*raised)
 
     def add(
         self,
