@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 from itertools import permutations
 from pathlib import Path
@@ -81,29 +80,6 @@ def test_java_file_is_written_byte_for_byte(vectors: Path, name: str, tmp_path: 
         assert [location.data_file for location in locations] == list(found)
 
 
-@pytest.mark.parametrize("name", JAVA_PUFFINS)
-def test_locations_are_what_java_put_into_its_manifest(vectors: Path, name: str, tmp_path: Path) -> None:
-    source = vectors / f"iceberg/java-main/{name}.puffin"
-    entries = json.loads(source.with_suffix(".json").read_text())
-    with open_puffin(source) as reader:
-        created_by = reader.footer.properties["created-by"]
-    path = tmp_path / "out.puffin"
-    written = iceberg.write_deletion_vectors(path, iceberg.read_deletion_vectors(source), created_by=created_by)
-    assert [iceberg.manifest_entry(location) for location in written] == [
-        {
-            "content": 1,
-            "file_path": str(path),
-            "file_format": entry["format"],
-            "record_count": entry["record_count"],
-            "file_size_in_bytes": entry["file_size"],
-            "referenced_data_file": entry["referenced"],
-            "content_offset": entry["offset"],
-            "content_size_in_bytes": entry["size"],
-        }
-        for entry in entries
-    ]
-
-
 @pytest.mark.parametrize(
     ("duplicates", "expected"),
     [("union", {"a": RowSet([1, 2, 3]), "b": RowSet([9])}), ("last", {"a": RowSet([2, 3]), "b": RowSet([9])})],
@@ -136,7 +112,6 @@ def test_only_other_spellings_are_logged(caplog: pytest.LogCaptureFixture) -> No
             for text in ("", "two", "-2", "+2", " 2", "2.0", "2_0", "0x2", "\u0662", "\u00b2", "1" * 20)
         ),
         (with_changes(GOOD, compression_codec="zstd"), NotCanonical, "compression-codec of a deletion vector"),
-        (with_changes(GOOD, compression_codec="lz4"), NotCanonical, "compression-codec of a deletion vector"),
         (with_changes(GOOD, compression_codec="none"), NotCanonical, "compression-codec of a deletion vector"),
         (with_changes(GOOD, length=len(GOOD[0]) + 1), Truncated, "range of the deletion-vector-v1 blob"),
         (with_changes(GOOD, length=len(GOOD[0]) - 1), Truncated, "length field"),
@@ -153,12 +128,8 @@ def test_corrupt_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[
 
 def test_errors_are_placed_from_the_start_of_the_blob() -> None:
     blob = GOOD[0]
-    other = blob[:4] + bytes(4) + blob[8:]
     with pytest.raises(BadMagic) as caught:
-        iceberg.decode(other, verify_checksum=False)
-    assert caught.value.offset == 4
-    with pytest.raises(BadMagic) as caught:
-        iceberg.decode(other, verify_checksum=False, base=100)
+        iceberg.decode(blob[:4] + bytes(4) + blob[8:], verify_checksum=False, base=100)
     assert caught.value.offset == 104
 
 
@@ -170,20 +141,10 @@ def test_locations_say_where_the_blobs_are(tmp_path: Path) -> None:
     sets = {"b": RowSet([1, 2]), "a": RowSet(), "c": RowSet([KEY])}
     written = iceberg.write_deletion_vectors(path, sets, order="given")
     data = path.read_bytes()
-    assert [location.data_file for location in written] == ["b", "a", "c"]
-    for location in written:
-        assert location.data_file is not None
-        blob = data[location.offset : location.offset + location.size]
-        assert blob == iceberg.encode(sets[location.data_file])
-        assert location == DvLocation(
-            "iceberg",
-            str(path),
-            location.offset,
-            len(blob),
-            len(sets[location.data_file]),
-            location.data_file,
-            len(data),
-        )
+    for at, (name, rows) in zip(written, sets.items(), strict=True):
+        blob = iceberg.encode(rows)
+        assert data[at.offset : at.offset + at.size] == blob
+        assert at == DvLocation("iceberg", str(path), at.offset, len(blob), len(rows), name, len(data))
     assert iceberg.read_deletion_vectors(path) == sets
     with open_puffin(path) as reader:
         assert reader.footer.properties == {"created-by": f"dvcodec {__version__}"}

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
-from pathlib import Path
 
 import pytest
 
 from cases import each
 from dvcodec import DvLocation, UsageError
 from dvcodec.iceberg import java_blob_order, manifest_entry
-
-
-@pytest.mark.parametrize("name", ["one", "three", "forty"])
-def test_committed_file_stands_as_java_wrote_it(own_vectors: Path, name: str) -> None:
-    folder = own_vectors / "iceberg/java-1.12.0"
-    (entry,) = [e for e in json.loads((folder / "manifest.json").read_text()) if e["file"] == f"{name}.puffin"]
-    deletes = {path: sum(stop - start for start, stop in ranges) for path, ranges in entry["vectors"].items()}
-    written = [e["referenced_data_file"] for e in json.loads((folder / f"{name}.json").read_text())]
-    assert java_blob_order(deletes) == written
 
 
 @each(

