@@ -94,37 +94,12 @@ def test_floats() -> None:
     assert lower("double", nan, nans=0) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("nulls", "expected"),
     [(None, NOTHING), (0, ColumnBounds(nulls=False)), (3, NOTHING), (10, ColumnBounds(values=False))],
 )
 def test_counts_of_nulls(nulls: int | None, expected: ColumnBounds) -> None:
     assert bounds_of(column("int"), ColumnStatistics(10, nulls)) == expected
-
-
-@pytest.mark.interop
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("int", -5),
-        ("long", 2**40),
-        ("boolean", True),
-        ("date", 20_000),
-        ("timestamp", 2**50),
-        ("string", "aż"),
-        ("binary", b"\xff"),
-        ("decimal(20,3)", Decimal("-98765432.125")),
-    ],
-)
-def test_pyiceberg_serializes_so(kind: str, value: Any) -> None:
-    conversions = pytest.importorskip("pyiceberg.conversions")
-    types = pytest.importorskip("pyiceberg.types")
-    known = (
-        types.DecimalType(20, 3) if kind.startswith("decimal") else types.IcebergType.handle_primitive_type(kind, None)
-    )
-    found = lower(kind, conversions.to_bytes(known, value))
-    wanted = pa.scalar(value, column(kind).type)
-    assert found == wanted
 
 
 def test_identity_partitions(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import RowSet, tables
 from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
 from dvcodec.tables import audit, enable
@@ -110,21 +111,11 @@ def test_a_schema_that_others_change_meanwhile_is_a_conflict(catalog: Any, craft
 
 
 def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = sql.SqlCatalog.commit_table
-
-    def lost(self: Any, *arguments: Any) -> Any:
-        commit(self, *arguments)
-        raise ConnectionError("lost")
-
     monkeypatch.setattr("dvcodec.tables.iceberg.catalogs._WAITS", (0.0, 0.0))
-    monkeypatch.setattr(sql.SqlCatalog, "commit_table", lost)
+    answers(monkeypatch, ConnectionError("lost"), done=True)
     writer = committer(from_catalog(catalog, "db.t"))
     assert delete(writer, {crafted.paths["a"]: RowSet([6])}) == writer.current().info.id
-
-    def broken(self: Any, *arguments: Any) -> Any:
-        raise exceptions.ServerError("IllegalArgumentException: no version 3")
-
-    monkeypatch.setattr(sql.SqlCatalog, "commit_table", broken)
+    answers(monkeypatch, exceptions.ServerError("IllegalArgumentException: no version 3"), done=False)
     with pytest.raises(CommitUnknown, match=r"db\.t: .* commit is in: ServerError: Illegal.*: no version 3"):
         delete(writer, {crafted.paths["a"]: RowSet([7])})
 
@@ -235,7 +226,7 @@ def test_parts_of_a_name_with_dots(catalog: Any, name: Any) -> None:
     assert catalog.load_table(("dot.ted", "na.me")).scan().to_arrow()["id"].to_pylist() == [0, 1, 2, *range(4, 10)]
 
 
-@pytest.mark.parametrize("name", ['"a.b', 'a"b".c', '"".t', '"a".', "`a`b"])
+@each("name", ['"a.b', 'a"b".c', '"".t', '"a".', "`a`b"])
 def test_quotes_that_are_not_of_a_part(catalog: Any, name: str) -> None:
     with pytest.raises(UsageError, match="expected parts with dots between them"):
         from_catalog(catalog, name)
@@ -273,8 +264,8 @@ def test_what_a_rest_catalog_is_sent(catalog: Any, crafted: IcebergFiles) -> Non
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> None:
             assert table.name() == ("db", "t")
-            sent.extend(json.loads(one.model_dump_json(by_alias=True, exclude_none=True)) for one in updates)
-            sent.extend(json.loads(one.model_dump_json(by_alias=True, exclude_none=True)) for one in requirements)
+            asked = (*updates, *requirements)
+            sent.extend(json.loads(one.model_dump_json(by_alias=True, exclude_none=True)) for one in asked)
 
     writer = committer(from_catalog(Rest(), "db.t"))
     base = writer.current()

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from dvcodec.tables.iceberg.columns import file_columns, vector_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from dvcodec.io import Storage
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import entries as reading
-from dvcodec.tables.iceberg.columns import file_columns, vector_columns
 from dvcodec.tables.iceberg.entries import (
     DataFiles,
     Deletes,

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests, partitions, which deletes apply to which data file, snapshots one after another."""
+"""Manifest lists and manifests, partitions, snapshots one after another."""
 
 from __future__ import annotations
 
@@ -19,24 +19,18 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, RowSet
-from dvcodec.core.avro_columns import AvroValues
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector, Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.entries import (
-    DataFiles,
-    Deletes,
-    Entries,
-    EqualityDeletes,
     ManifestEntry,
-    ManifestFiles,
     read_manifest,
 )
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
 from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import PartitionField
-from dvcodec.tables.iceberg.plan import ScanPlan, Spellings
+from dvcodec.tables.iceberg.plan import Spellings
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.iceberg.table import ManifestWalk
 from dvcodec.tables.metadata.avro_fields import Logical
@@ -107,7 +101,7 @@ def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:
             read(tmp_path, entry(1, {"content": own}), content=content)
 
 
-@pytest.mark.parametrize("name", ["file_format", "partition", "record_count", "file_size_in_bytes"])
+@each("name", ["file_format", "partition", "record_count", "file_size_in_bytes"])
 def test_required_values_that_are_null(tmp_path: Path, name: str) -> None:
     """A schema may allow it."""
     schema = entry_schema(3, (), {})
@@ -140,7 +134,9 @@ LISTED = {
 
 
 def listed(folder: Path, version: int, *records: dict[str, Any]) -> list[Manifest]:
-    write_avro(folder / "l.avro", list_schema(version), records, "null")
+    schema = list_schema(version)
+    schema["fields"][2]["type"] = ["null", "int"]  # the number of the partition spec: a schema may allow it
+    write_avro(folder / "l.avro", schema, records, "null")
     return read_list(str(folder / "l.avro"), moved, Storage())
 
 
@@ -152,25 +148,22 @@ def test_manifest_lists(tmp_path: Path) -> None:
     assert listed(tmp_path, 2) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "match"),
     [
         ({"content": 2}, Unsupported, r"content of manifest 0: expected 0 \(data\), 1 \(deletes\), found 2"),
         ({"manifest_path": ""}, NotCanonical, "manifest_path of manifest 0: expected a path"),
         ({"manifest_path": "\0"}, NotCanonical, "manifest_path of manifest 0: expected a path"),
+        (
+            {"partition_spec_id": None},
+            NotCanonical,
+            "partition_spec_id of manifest 0: expected a number, found nothing",
+        ),
     ],
 )
 def test_wrong_lists(tmp_path: Path, change: dict[str, Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=rf"l.avro at byte 0: {match}"):
         listed(tmp_path, 2, LISTED | change)
-
-
-def test_a_spec_id_that_is_null(tmp_path: Path) -> None:
-    schema = list_schema(2)
-    schema["fields"][2]["type"] = ["null", "int"]
-    write_avro(tmp_path / "l.avro", schema, [LISTED | {"partition_spec_id": None}], "null")
-    with pytest.raises(NotCanonical, match="partition_spec_id of manifest 0: expected a number, found nothing"):
-        read_list(str(tmp_path / "l.avro"), moved, Storage())
 
 
 @each(
@@ -195,85 +188,6 @@ def test_a_spec_id_that_is_null(tmp_path: Path) -> None:
 )
 def test_find(known: list[str], path: str, meant: str | None) -> None:
     assert Spellings(known).find(path) == meant
-
-
-# ----------- which deletes apply to which data file: by sequence number, partition, and vectors that come before them
-
-
-SPECS = {
-    0: (),
-    1: (PartitionField(1000, 1, "p", "identity"),),
-    2: (PartitionField(1000, 1, "p", "void"),),
-}
-
-
-def part(value: str | None = None, spec: int = 1) -> Partition:
-    return Partition(spec, () if spec == 0 else (value,), {})
-
-
-def listed_files(paths: list[str], numbers: list[int], partitions: list[Partition], kind: str) -> Entries:
-    manifest = Manifest("m", "m", 0, DATA, 1, 1, encrypted=False)
-    same = np.ones(len(paths), np.int64)
-    ids, places = AvroValues(same), np.arange(len(paths))
-    return Entries(
-        manifest, str, paths, same, ids, np.array(numbers), 9 * same, same, [kind] * len(paths), partitions, places
-    )
-
-
-def data(path: str, number: int, partition: Partition) -> DataFiles:
-    return DataFiles(listed_files([path], [number], [partition], "parquet"))
-
-
-def vector(path: str, number: int, data_file: str | None) -> Deletes:
-    none = AvroValues(np.zeros(1, np.int64), valid=np.zeros(1, np.bool_))
-    return Deletes(listed_files([path], [number], [part("a")], "puffin"), [data_file], none, none)
-
-
-def equality(path: str, number: int, partition: Partition) -> Deletes:
-    record = ManifestEntry("manifest.avro", 1, 1, partition, "parquet")
-    none = AvroValues(np.zeros(0, np.int64))
-    one = EqualityDeletes(path, path, 1, number, (1,), record)
-    return Deletes(listed_files([], [], [], ""), [], none, none, (one,))
-
-
-def plan(*files: ManifestFiles) -> ScanPlan:
-    return ScanPlan.of(files, SPECS, "list.avro")
-
-
-def test_a_vector_without_a_data_file_is_listed() -> None:
-    made = plan(data("a1", 1, part("a")), vector("v", 6, None))
-    assert [one.path for one in made.vectors] == ["v"]
-    assert made.with_vector == set()
-
-
-@pytest.mark.parametrize("spec", [0, 2])
-def test_equality_deletes_of_unpartitioned_specs_hold_for_all(spec: int) -> None:
-    made = plan(data("a1", 1, part("a")), data("b2", 2, part("b")), equality("e", 2, part(spec=spec)))
-    assert [bool(made.equality_deletes(entry)) for entry in made.data.values()] == [True, False]
-
-
-def test_equality_deletes_of_a_partition() -> None:
-    files = [data("a1", 1, part("a")), data("a2", 2, part("a")), data("a3", 3, part("a")), data("b1", 1, part("b"))]
-    made = plan(*files, equality("new", 3, part("a")), equality("old", 2, part("a")))
-    found = {path: made.equality_deletes(entry) for path, entry in made.data.items()}
-    assert {path: [one.path for one in deletes] for path, deletes in found.items()} == {
-        "a1": ["old", "new"],
-        "a2": ["new"],
-        "a3": [],
-        "b1": [],
-    }
-    newest = {path: made.newest_equality_deletes(entry) for path, entry in made.data.items()}
-    assert {path: one and one.path for path, one in newest.items()} == {
-        "a1": "new",
-        "a2": "new",
-        "a3": None,
-        "b1": None,
-    }
-
-
-def test_a_data_file_twice() -> None:
-    with pytest.raises(NotCanonical, match=r"list.avro: manifests: expected each data file once, found x twice"):
-        plan(data("x", 1, part("a")), data("x", 2, part("b")))
 
 
 # ------------------------------------------------------------------- partition values: their texts, and what is equal

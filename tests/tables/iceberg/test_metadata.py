@@ -66,47 +66,38 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert found.name_mapping == "[]"
 
 
-def test_gzip(tmp_path: Path) -> None:
+TEXT = json.dumps(VALID | {"properties": {"owner": "x" * 100_000 + secrets.token_hex(50_000)}}).encode()
+GZIPPED = gzip.compress(TEXT)
+MEMBERS = b"".join(
+    gzip.compress(TEXT[start:stop]) for start, stop in itertools.pairwise((0, 0, 1, 100, 150_000, len(TEXT), len(TEXT)))
+)
+
+
+@each("data", [GZIPPED, MEMBERS, GZIPPED + bytes(512)], ids=["one member", "several", "padding"])
+def test_gzip(tmp_path: Path, data: bytes) -> None:
+    """As Java's GZIPInputStream reads it."""
     path = tmp_path / "00001-x.gz.metadata.json"
-    data = gzip.compress(json.dumps(VALID).encode())
     path.write_bytes(data)
     assert read_metadata(str(path), Storage()).current == 2
-    path.write_bytes(data[:-20])
-    with pytest.raises(Truncated, match="gzip: expected a whole stream"):
-        read_metadata(str(path), Storage())
-    path.write_bytes(data[:20] + bytes(20) + data[40:])
-    with pytest.raises(NotCanonical, match="gzip"):
-        read_metadata(str(path), Storage())
 
 
-def test_gzip_of_several_members(tmp_path: Path) -> None:
-    """As Java's GZIPInputStream reads them."""
-    path = tmp_path / "v1.metadata.json"
-    data = json.dumps(VALID | {"properties": {"owner": "x" * 100_000 + secrets.token_hex(50_000)}}).encode()
-    cuts = 0, 1, 100, 150_000, len(data)
-    members = [gzip.compress(data[start:stop]) for start, stop in itertools.pairwise(cuts)]
-    for joined in (b"".join(members), gzip.compress(b"") + b"".join(members) + gzip.compress(b"")):
-        path.write_bytes(joined)
-        assert read_metadata(str(path), Storage()).current == 2
-    path.write_bytes(joined[:-1])
-    with pytest.raises(Truncated, match="gzip: expected a whole stream"):
-        read_metadata(str(path), Storage())
-
-
-@pytest.mark.parametrize(
-    ("more", "error", "why"),
+@each(
+    ("data", "error", "why"),
     [
-        (b"garbage", NotCanonical, "gzip: expected another member or the end, found 7 other bytes"),
-        (bytes(512), NotCanonical, "gzip: expected another member or the end, found 512 other bytes"),
-        (b"\x1f", Truncated, "gzip: expected a whole stream"),
-        (b"\x1f\x8bx" * 9, NotCanonical, "gzip: expected a valid stream"),
-        (gzip.compress(json.dumps(VALID).encode()), NotCanonical, "table metadata: expected JSON"),
+        (GZIPPED[:-20], Truncated, "gzip: expected a whole stream"),
+        (MEMBERS[:-1], Truncated, "gzip: expected a whole stream"),
+        (GZIPPED[:20] + bytes(20) + GZIPPED[40:], NotCanonical, "gzip: expected a valid stream"),
+        (GZIPPED[:-6] + bytes(6), NotCanonical, "gzip: expected a valid stream, found CRC"),
+        (GZIPPED + b"garbage", NotCanonical, "gzip: expected a valid stream, found Not a gzipped file"),
+        (GZIPPED + b"\x1f", NotCanonical, "gzip: expected a valid stream"),
+        (GZIPPED + b"\x1f\x8bx" * 9, NotCanonical, "gzip: expected a valid stream"),
+        (GZIPPED * 2, NotCanonical, "table metadata: expected JSON"),
     ],
-    ids=["garbage", "padding", "half a magic", "no header", "document"],
+    ids=["cut", "a member cut", "damaged", "checksum", "garbage", "half a magic", "no header", "document"],
 )
-def test_what_follows_the_metadata_is_refused(tmp_path: Path, more: bytes, error: type[DecodeError], why: str) -> None:
+def test_damaged_gzip(tmp_path: Path, data: bytes, error: type[DecodeError], why: str) -> None:
     path = tmp_path / "v1.metadata.json"
-    path.write_bytes(gzip.compress(json.dumps(VALID).encode()) + more)
+    path.write_bytes(data)
     with pytest.raises(error, match=why):
         read_metadata(str(path), Storage())
 
@@ -175,7 +166,7 @@ def test_invalid_metadata_is_refused(tmp_path: Path, text: str) -> None:
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "column"),
     [
         ([{"id": 4, "name": "day"}, {"id": 5, "name": "e"}], "day"),
@@ -233,31 +224,29 @@ def test_a_hint_that_is_replaced_while_it_is_read(times: int, tmp_path: Path, mo
     assert read.call_count == 10
 
 
-@each("hint", ["7", "x", "-1", "9" * 5000, "\u0663", "\uff11"])
-def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
+@each("hint", ["7", "9" * 18, "9" * 19, "9" * 5000, "ghp_0123456789abcdef", "-1", "\u0663", "\uff11"])
+def test_of_a_hint_at_nothing_only_a_number_is_shown(tmp_path: Path, hint: str) -> None:
     fill(tmp_path, ["v1.metadata.json"], hint)
-    with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected an existing version"):
+    shown = hint if hint.isascii() and hint.isdigit() and len(hint) < 19 else "something else"
+    with pytest.raises(
+        NotCanonical, match=f"version-hint.text: version hint: expected an existing version, found {shown}$"
+    ):
         find_metadata(Folder(str(tmp_path)))
 
 
-@pytest.mark.parametrize(
-    ("hint", "shown"),
-    [("7", "7"), ("9" * 18, "9" * 18), ("9" * 19, "something else"), ("ghp_0123456789abcdef", "something else")],
+@each(
+    ("names", "match"),
+    [
+        ([], r"no .*metadata.json below metadata"),
+        (
+            ["00002-a.metadata.json", "00002-b.metadata.json"],
+            r"00002-a.metadata.json and 00002-b.metadata.json share version 2",
+        ),
+    ],
 )
-def test_of_a_hint_only_a_number_is_shown(tmp_path: Path, hint: str, shown: str) -> None:
-    fill(tmp_path, ["v1.metadata.json"], hint)
-    with pytest.raises(NotCanonical, match=f"found {shown}$"):
-        find_metadata(Folder(str(tmp_path)))
-
-
-def test_two_files_of_one_version(tmp_path: Path) -> None:
-    fill(tmp_path, ["00002-a.metadata.json", "00002-b.metadata.json"], None)
-    with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json share version 2"):
-        find_metadata(Folder(str(tmp_path)))
-
-
-def test_no_metadata(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no .*metadata.json below metadata"):
+def test_no_latest_file(tmp_path: Path, names: list[str], match: str) -> None:
+    fill(tmp_path, names, None)
+    with pytest.raises(UsageError, match=match):
         find_metadata(Folder(str(tmp_path)))
 
 
@@ -269,7 +258,7 @@ def fill(folder: Path, names: list[str], hint: str | None) -> None:
         (folder / "metadata" / "version-hint.text").write_text(hint)
 
 
-@pytest.mark.parametrize(
+@each(
     ("own", "others", "newer"),
     [
         ("v2.metadata.json", ["v1.metadata.json"], None),

@@ -17,6 +17,7 @@ from cases import each
 from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
+    DecodeError,
     NotCanonical,
     Unsupported,
     UsageError,
@@ -307,19 +308,6 @@ def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
         table.snapshot().read(vector)
 
 
-# ---------------------------------------------------------------------------------------------------- equality deletes
-
-
-def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
-    made = build_iceberg(
-        tmp_path, Commit(data={"a1": 5, "b1": 5}), Commit(equality=True), spec=PARTS, partition=part_of
-    )
-    table = open_iceberg(made.folder)
-    snapshot = table.snapshot()
-    first, second = snapshot.data_files
-    assert [snapshot.other_deletes(file) is None for file in (first, second)] == [False, True]
-
-
 # ---------------------------------------------------------------------------------------------------- damage
 
 
@@ -351,21 +339,21 @@ def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
     assert list(snapshot.check_container(vector.location, [vector])) == []
 
 
-def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path) -> None:
-    tweak = altered({"file_format": "vortex"}, content=0)
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
-    snapshot = table.snapshot()
+@each(
+    ("change", "error", "match"),
+    [
+        ({"file_format": "vortex"}, Unsupported, "file format: expected parquet or orc or avro, found vortex"),
+        ({"key_metadata": b"k"}, Unsupported, "file: expected no encryption"),
+        ({"record_count": 21}, CardinalityMismatch, "record_count: expected 21 .manifest., found 20 rows"),
+    ],
+)
+def test_data_files_that_are_listed_not_read(
+    tmp_path: Path, change: dict[str, Any], error: type[DecodeError], match: str
+) -> None:
+    snapshot = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder).snapshot()
     assert deleted(snapshot) == {"a": RowSet([1, 2])}
-    with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet or orc or avro, found vortex"):
-        snapshot.rows(snapshot.data_files[0])
-
-
-def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
-    tweak = altered({"key_metadata": b"k"}, content=0)
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
-    snapshot = table.snapshot()
-    with pytest.raises(Unsupported, match="data/a: file: expected no encryption"):
-        snapshot.rows(snapshot.data_files[0])
+    with pytest.raises(error, match=rf"data/a: {match}"):
+        list(snapshot.rows(snapshot.data_files[0]))
 
 
 def test_rows_are_counted_in_footers_of_parquet_files(tmp_path: Path) -> None:
@@ -389,13 +377,6 @@ def test_a_schema_that_a_snapshot_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(NotCanonical, match=r"schema-id of snapshot 101: expected one of schemas, found 7"):
         snapshot.schema()
     assert {file.path for file in snapshot.data_files} == {crafted.paths["a"]}
-
-
-def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered({"record_count": 21}, content=0)).folder)
-    snapshot = table.snapshot()
-    with pytest.raises(CardinalityMismatch, match=r"data/a: record_count: expected 21 .manifest., found 20 rows"):
-        list(snapshot.rows(snapshot.data_files[0]))
 
 
 def test_wrong_use_of_rows(crafted: IcebergFiles) -> None:

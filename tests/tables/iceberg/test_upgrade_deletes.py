@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,23 @@ from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.tables import audit, deleted_rows, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.deleting import delete
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.iceberg.commit import committer
-from dvcodec.tables.iceberg.rewrite_deletes import upgrade
+from dvcodec.tables.iceberg.commit import IcebergCommitter
 from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
 from samples.rows import ids
+
+KEYS = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
+GONE = {0: [0, 1, 2], 1: [3, 4, 5, 7, 8], 2: [0], 3: [2], 4: []}
+"""Deleted rows by the number of the data file: deletes do not apply to data files of their own commit or later ones."""
+ROWS = {file * STEP + row: row in GONE[file] for file, count in enumerate((20, 20, 5, 10, 10)) for row in range(count)}
+"""Whether each row is deleted, by its id."""
+LIVE = [number for number, is_gone in ROWS.items() if not is_gone]
+
+
+@pytest.fixture
+def crafted(tmp_path: Path) -> IcebergFiles:
+    return craft_equality(tmp_path / "t", KEYS)
 
 
 def pyiceberg_ids(crafted: IcebergFiles) -> list[int]:
@@ -34,18 +46,12 @@ def pyiceberg_ids(crafted: IcebergFiles) -> list[int]:
     return sorted(found["id"].to_pylist())
 
 
-def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
-    """Deletes do not apply to data files of their own commit or later ones."""
-    keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
-    crafted = craft_equality(tmp_path / "t", keys)
+def test_all_kinds_of_deletes_become_vectors(crafted: IcebergFiles) -> None:
     before = ids(crafted.folder)
     table = open_table(crafted.folder)
     done = upgrade_deletes(table)
     assert table.snapshot().info.id == done.snapshot
-    gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
-    rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
-    expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
-    assert ids(crafted.folder) == before == expected == pyiceberg_ids(crafted)
+    assert ids(crafted.folder) == before == LIVE == pyiceberg_ids(crafted)
     assert (done.position_deletes, done.equality_deletes, done.removed) == (3, 2, 0)
     snapshot = open_iceberg(crafted.folder).snapshot()
     assert {vector.format for vector in snapshot.vectors} == {"iceberg"}
@@ -96,25 +102,14 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
     assert snapshot.read(vector)[0].rows == RowSet([2, 3])
 
 
-@pytest.mark.parametrize(("kind", "match"), [("double", "double"), ("float", "float")], ids=str)
-def test_inexact_keys_are_refused(tmp_path: Path, kind: str, match: str) -> None:
-    fields = [*FIELDS, {"id": 3, "name": "x", "required": False, "type": kind}]
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=(3,), fields=fields)
-    with pytest.raises(Unsupported, match=match):
-        upgrade_deletes(open_table(crafted.folder))
-
-
-def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conflict_is_tried_again(tmp_path: Path) -> None:
     crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, properties={"commit.retry.min-wait-ms": "0"})
-    writer = committer(open_iceberg(crafted.folder))
-    lose(writer, monkeypatch, 2)
-    upgrade(writer)
+    with lost(2):
+        upgrade_deletes(open_table(crafted.folder))
     assert 0 not in ids(crafted.folder)
     crafted = craft_equality(tmp_path / "u", {4: by_id(0)}, properties={"commit.retry.num-retries": "1"})
-    writer = committer(open_iceberg(crafted.folder))
-    lose(writer, monkeypatch, 2)
-    with pytest.raises(CommitConflict):
-        upgrade(writer)
+    with lost(2), pytest.raises(CommitConflict):
+        upgrade_deletes(open_table(crafted.folder))
 
 
 def test_deletes_that_name_a_file_by_an_old_path_are_refused(tmp_path: Path) -> None:
@@ -175,30 +170,23 @@ def test_other_formats_have_none(tmp_path: Path) -> None:
         upgrade_deletes(open_table(folder))
 
 
-def lose(writer: Any, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    replace: Callable[..., int] = writer.replace
-    left = [None] * times
+@contextmanager
+def lost(times: int) -> Iterator[None]:
+    """Let so many commits find that another writer was first."""
+    replace, left = IcebergCommitter.replace, [None] * times
 
-    def losing(*arguments: Any) -> int:
+    def losing(self: Any, *arguments: Any) -> int:
         if left:
             left.pop()
             raise CommitConflict("lost")
-        return replace(*arguments)
+        return replace(self, *arguments)
 
-    monkeypatch.setattr(writer, "replace", losing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IcebergCommitter, "replace", losing)
+        yield
 
 
 # ------------------------------ rows that equality deletes delete are neither live nor deleted again, and can be read
-
-
-KEYS = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
-GONE = {0: [0, 1, 2], 1: [3, 4, 5, 7, 8], 2: [0], 3: [2], 4: []}
-"""Deleted rows by the number of the data file: deletes do not apply to data files of their own commit or later ones."""
-
-
-@pytest.fixture
-def crafted(tmp_path: Path) -> IcebergFiles:
-    return craft_equality(tmp_path / "t", KEYS)
 
 
 def ids_in(crafted: IcebergFiles, **options: bool) -> list[int]:
@@ -207,13 +195,27 @@ def ids_in(crafted: IcebergFiles, **options: bool) -> list[int]:
 
 
 def test_every_row_is_live_or_deleted(crafted: IcebergFiles) -> None:
-    gone = {file * STEP + row for file, rows in GONE.items() for row in rows}
-    counts = zip(range(5), (20, 20, 5, 10, 10), strict=True)
-    stored = [file * STEP + row for file, count in counts for row in range(count)]
-    assert ids_in(crafted) == [number for number in stored if number not in gone]
-    assert ids_in(crafted, deleted=True) == sorted(gone)
+    assert ids_in(crafted) == LIVE
+    assert ids_in(crafted, deleted=True) == [number for number, is_gone in ROWS.items() if is_gone]
     table = open_table(crafted.folder)
     assert [deleted_rows(table, path) for path in crafted.paths.values()] == [RowSet(rows) for rows in GONE.values()]
+
+
+@each(("transform", "gone_of_c"), [("identity", []), ("void", [0])])
+def test_partitions(tmp_path: Path, transform: str, gone_of_c: list[int]) -> None:
+    """Deletes apply to data files of their partition, those of an unpartitioned spec to all; newer ones are not met."""
+    crafted = craft_equality(
+        tmp_path,
+        {4: by_id(0, 2 * STEP)},
+        spec=[{"name": "part", "transform": transform, "source-id": 2, "field-id": 1000}],
+        partition=lambda name: {"part": name[0] if transform == "identity" else None},
+    )
+    table = open_table(crafted.folder)
+    found = [deleted_rows(table, crafted.paths[name]) for name in ("a", "c", "d4")]
+    assert found == [RowSet([0, 1, 2]), RowSet(gone_of_c), RowSet()]
+    snapshot = table.snapshot()
+    named = [snapshot.other_deletes(snapshot.files[crafted.paths[name]]) is not None for name in ("a", "c", "d4")]
+    assert named == [True, bool(gone_of_c), False]
 
 
 def test_other_columns_are_read_without_the_keys(crafted: IcebergFiles) -> None:
@@ -232,22 +234,24 @@ def test_a_delete_counts_rows_once(crafted: IcebergFiles) -> None:
     assert ids_in(crafted) == [number for number in before if number not in (STEP + 6, STEP + 9)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "error", "why"),
     [
         ((9,), Unsupported, "expected columns, found field 9"),
         ((), NotCanonical, "equality_ids: expected at least one column, found none"),
+        ((3,), Unsupported, "exact keys, found x of type float"),
     ],
 )
 def test_keys_that_cannot_be_compared(
     tmp_path: Path, column: tuple[int, ...], error: type[Exception], why: str
 ) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=column)
+    fields = [*FIELDS, {"id": 3, "name": "x", "required": False, "type": "float"}]
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=column, fields=fields)
     with pytest.raises(error, match=why):
         ids_in(crafted)
 
 
-@pytest.mark.parametrize("column", [(1, 1), (2, 1), (1, 2, 1)])
+@each("column", [(1, 1), (2, 1), (1, 2, 1)])
 def test_columns_are_a_set(tmp_path: Path, column: tuple[int, ...]) -> None:
     """Writers order them as they like, and Java reads them into a set."""
     keys = by_id(0, STEP + 7)
@@ -278,8 +282,4 @@ def test_encrypted_equality_deletes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=why):
         deleted_rows(table, crafted.paths["a"])
     with pytest.raises(Unsupported, match=why):
-        list(live_batches(table))
-    with pytest.raises(Unsupported, match=why):
         upgrade_deletes(table)
-    with pytest.raises(Unsupported, match=why):
-        delete(table, pc.field("id") == 1)

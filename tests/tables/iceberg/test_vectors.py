@@ -17,7 +17,6 @@ from cases import each
 from dvcodec import RowSet, iceberg
 from dvcodec.core.errors import (
     CardinalityMismatch,
-    ChecksumMismatch,
     DecodeError,
     NotCanonical,
     Truncated,
@@ -58,18 +57,6 @@ def test_a_wrong_record_of_a_vector(
     (vector,) = snapshot.vectors
     with pytest.raises(error, match=match):
         snapshot.read(vector)
-
-
-def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
-    made = build_iceberg(tmp_path, VECTOR)
-    table = open_iceberg(made.folder)
-    (vector,) = table.snapshot().vectors
-    data = bytearray(Path(vector.location).read_bytes())
-    assert vector.offset is not None
-    data[vector.offset + 30] ^= 1
-    Path(vector.location).write_bytes(data)
-    with pytest.raises(ChecksumMismatch, match=r"vectors-1-0.puffin at byte \d+: CRC-32"):
-        table.snapshot().read(vector)
 
 
 def test_a_vector_in_a_file_that_is_not_puffin(tmp_path: Path) -> None:
@@ -115,11 +102,6 @@ def test_what_is_read(tmp_path: Path, file_format: str) -> None:
     assert found.rows == {"/t/b": RowSet([0, 7]), "/t/a": RowSet([2**40])}
     assert found.count == 4
     assert found.cost >= 4
-
-
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_a_wrong_count(tmp_path: Path, file_format: str) -> None:
-    path = write(tmp_path / "d", file_format, {"file_path": PATHS, "pos": POSITIONS})
     with pytest.raises(CardinalityMismatch, match=r"/d: record_count: expected 5 \(manifest\), found 4 rows"):
         read_deletes(path, file_format, 5, Storage())
 
@@ -171,57 +153,52 @@ def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
     return [(finding.check, str(finding.data_file)) for finding in check(path, vectors)]
 
 
-def test_a_valid_file(made: tuple[str, list[DeletionVector]]) -> None:
-    path, vectors = made
-    assert check(path, vectors) == []
-
-
 def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> None:
     path = str(tmp_path / "v.puffin")
-    blobs = []
-    with PuffinWriter(path) as writer:
-        for name in ("/t/data/a.parquet", "file:/t/data//a.parquet"):
-            properties = {"referenced-data-file": name, "cardinality": "2"}
-            data = iceberg.encode(RowSet([1, 2]))
-            blobs.append(
-                writer.add(
-                    "deletion-vector-v1", data, fields=[], snapshot_id=-1, sequence_number=-1, properties=properties
-                )
-            )
-    first = DeletionVector("iceberg", "/t/data/a.parquet", path, path, blobs[0].offset, blobs[0].length, 2)
+    first, _ = described(path, A | TWO, {"referenced_data_file": "file:/t/data//a.parquet"} | TWO)
     assert failed(path, [first]) == [("one-vector-per-file", "None")]
 
 
-def described(path: str, kind: str = "deletion-vector-v1", number: int = -1, **properties: str) -> DeletionVector:
-    """Write one vector of two rows of a, with a footer that describes it so."""
+def described(
+    path: str, *footer: dict[str, str], kind: str = "deletion-vector-v1", number: int = -1
+) -> list[DeletionVector]:
+    """Write vectors of two rows of a, with a footer that describes them so."""
     with PuffinWriter(path) as writer:
-        given = {name.replace("_", "-"): value for name, value in properties.items()}
-        data = iceberg.encode(RowSet([1, 2]))
-        blob = writer.add(kind, data, fields=[], snapshot_id=number, sequence_number=number, properties=given)
-    return DeletionVector("iceberg", "/t/data/a.parquet", path, path, blob.offset, blob.length, 2)
+        blobs = [
+            writer.add(
+                kind,
+                iceberg.encode(RowSet([1, 2])),
+                fields=[],
+                snapshot_id=number,
+                sequence_number=number,
+                properties={name.replace("_", "-"): value for name, value in properties.items()},
+            )
+            for properties in footer
+        ]
+    return [DeletionVector("iceberg", "/t/data/a.parquet", path, path, one.offset, one.length, 2) for one in blobs]
 
 
 A, TWO = {"referenced_data_file": "/t/data/a.parquet"}, {"cardinality": "2"}
 
 
 @each(
-    ("footer", "found"),
+    ("footer", "more", "found"),
     [
-        ({**A, **TWO}, []),
-        ({"kind": "delete-vector-v1", **A, **TWO}, [("blob-type", "deletion-vector-v1", "delete-vector-v1")]),
-        ({"kind": "statistics", **A, **TWO}, [("blob-type", "deletion-vector-v1", "statistics")]),
-        ({"number": 7, **A, **TWO}, [("blob-ids", "-1, -1", "7, 7")]),
-        (TWO, [("blob-properties", "referenced-data-file and cardinality", "no referenced-data-file")]),
-        (A, [("blob-properties", "referenced-data-file and cardinality", "no cardinality")]),
-        ({**A, "cardinality": "two"}, [("blob-properties", "a decimal number", "'two'")]),
-        ({**A, "cardinality": "3"}, [("blob-cardinality", "2", "3")]),
+        (A | TWO, {}, []),
+        (A | TWO, {"kind": "delete-vector-v1"}, [("blob-type", "deletion-vector-v1", "delete-vector-v1")]),
+        (A | TWO, {"kind": "statistics"}, [("blob-type", "deletion-vector-v1", "statistics")]),
+        (A | TWO, {"number": 7}, [("blob-ids", "-1, -1", "7, 7")]),
+        (TWO, {}, [("blob-properties", "referenced-data-file and cardinality", "no referenced-data-file")]),
+        (A, {}, [("blob-properties", "referenced-data-file and cardinality", "no cardinality")]),
+        (A | {"cardinality": "two"}, {}, [("blob-properties", "a decimal number", "'two'")]),
+        (A | {"cardinality": "3"}, {}, [("blob-cardinality", "2", "3")]),
     ],
 )
 def test_what_the_footer_says_of_a_vector(
-    footer: dict[str, Any], found: list[tuple[str, str, str]], tmp_path: Path
+    footer: dict[str, str], more: dict[str, Any], found: list[tuple[str, str, str]], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "v.puffin")
-    vector = described(path, **footer)
+    (vector,) = described(path, footer, **more)
     findings = check(path, [vector])
     assert [(one.check, one.expected, one.actual) for one in findings] == found
     assert all((one.vectors, one.data_file) == ((vector,), "/t/data/a.parquet") for one in findings)
@@ -229,20 +206,7 @@ def test_what_the_footer_says_of_a_vector(
 
 def test_two_records_of_one_data_file_are_for_the_snapshot_to_report(tmp_path: Path) -> None:
     path = str(tmp_path / "v.puffin")
-    properties = {"referenced-data-file": "/t/data/a.parquet", "cardinality": "2"}
-    with PuffinWriter(path) as writer:
-        blobs = [
-            writer.add(
-                "deletion-vector-v1",
-                iceberg.encode(rows),
-                fields=[],
-                snapshot_id=-1,
-                sequence_number=-1,
-                properties=properties,
-            )
-            for rows in (RowSet([1, 2]), RowSet([3, 4]))
-        ]
-    vectors = [DeletionVector("iceberg", "/t/data/a.parquet", path, path, one.offset, one.length, 2) for one in blobs]
+    vectors = described(path, A | TWO, A | TWO)
     assert check(path, vectors) == []
     assert failed(path, vectors[1:]) == [("one-vector-per-file", "/t/data/a.parquet")]
 
@@ -264,8 +228,9 @@ def test_a_stale_path(made: tuple[str, list[DeletionVector]]) -> None:
     assert names == ["stale-blob-path", "stale-blob-path"]
 
 
-def test_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> None:
+def test_valid_vectors_and_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> None:
     path, vectors = made
+    assert check(path, vectors) == []
     assert failed(path, [replace(one, data_file=f"file://{one.data_file}") for one in vectors]) == []
 
 
