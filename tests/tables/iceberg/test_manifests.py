@@ -6,7 +6,7 @@ import random
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector, Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.entries import (
-    ManifestEntry,
     read_manifest,
 )
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
@@ -59,19 +58,6 @@ def read(
 
 def entry(status: int = 1, file: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"status": status, "snapshot_id": None, "data_file": FILE | (file or {})} | more
-
-
-def test_new_entries_inherit_and_old_ones_do_not(tmp_path: Path) -> None:
-    old = {"sequence_number": 3, "file_sequence_number": 3, "snapshot_id": 5}
-    found = read(tmp_path, entry(), entry(0, {"file_path": "s3://t/b"}, **old), entry(2, {"file_path": "s3://t/c"}))
-    assert [(one.path, one.location, one.sequence_number) for one in found] == [
-        ("s3://t/a.parquet", "/here/a.parquet", 9),
-        ("s3://t/b", "/here/b", 3),
-    ]
-    records = [ManifestEntry.of(one) for one in found if isinstance(one, DataFile)]
-    assert [(one.status, one.snapshot_id) for one in records] == [(1, 77), (0, 5)]
-    assert {one.file_format for one in records} == {"parquet"}
-    assert {one.manifest for one in records} == {"s3://t/m.avro"}
 
 
 BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b"s3://t/a.parquet"}]
@@ -281,11 +267,6 @@ def typed(value: Any, logical: str, transform: str = "identity", *, column: str 
 )
 def test_values_for_other_formats(found: tuple[PartitionValue, ...], expected: PartitionValue) -> None:
     assert found == (expected,)
-
-
-@given(st.dates())
-def test_dates_are_those_of_python(day: date) -> None:
-    assert partition((day - date(1970, 1, 1)).days, "date").texts["p"] == day.isoformat()
 
 
 @given(st.datetimes())

@@ -15,7 +15,6 @@ from cli_runner import run
 from dvcodec import Unsupported, UsageError
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.tables import Table, audit, compact_deletes, history, live_batches, open_table
-from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes
 from samples import delta_log
 from samples.id_tables import make_iceberg
 from samples.rows import ids
@@ -208,10 +207,3 @@ def test_vectors_are_not_compacted(tmp_path: Path) -> None:
     table = open_table(make_iceberg(tmp_path / "t", 300, 100).folder)
     with pytest.raises(UsageError, match="upgrade-deletes turns position deletes into vectors"):
         compact_deletes(table)
-
-
-def test_what_needs_vectors_is_refused(tmp_path: Path) -> None:
-    table = open_table(make_iceberg(tmp_path / "t", 300, 100, version=2).folder)
-    table.delete(pc.field("id") < 20)
-    with pytest.raises(UsageError, match="format version 2, and deletion vectors need 3"):
-        upgrade_deletes(table)

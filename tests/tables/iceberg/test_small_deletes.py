@@ -208,25 +208,13 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_remote(tmp_path: Path) -> None:
-    """Each remote file is read with one request, several at once."""
-    names = ["a.parquet", "b.parquet"]
-    location = "memory://small-deletes/t"
-    commits = [Commit(deletes=[{names[n % 2]: RowSet([n])}], scope="bounds", operation="delete") for n in range(12)]
-    data = Commit(data=dict.fromkeys(names, 20))
-    build_iceberg(tmp_path / "t", data, *commits, version=2, location=location)
+    names = [f"{number}.parquet" for number in range(12)]
     files = fsspec.filesystem("memory")
-    files.put(str(tmp_path / "t"), "/small-deletes/t", recursive=True)
+    for name in names:
+        write_position_deletes(tmp_path / name, {"a": RowSet([1])})
+    files.put(str(tmp_path), "/small-deletes", recursive=True)
     try:
-        opened = Storage()
-        paths = [f"memory:/{path}" for path in files.glob("/small-deletes/t/data/deletes-*")]
-        assert len(read_small([(path, 1) for path in paths] + [(f"{location}/none", 1)], opened)) == len(paths) == 12
-        here, there = open_table(tmp_path / "t"), open_table(location)
-        assert (
-            [file.min_deleted for file in scan(there).files]
-            == [file.min_deleted for file in scan(here).files]
-            == [6, 6]
-        )
-        assert sum(batch.num_rows for batch in live_batches(there)) == 28
-        assert audit(there).findings == ()
+        found = read_small([(f"memory://small-deletes/{name}", 1) for name in [*names, "none"]], Storage())
+        assert [one.rows for one in found.values()] == [{"a": RowSet([1])}] * 12
     finally:
         files.rm("/small-deletes", recursive=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,31 +65,21 @@ def crafted(tmp_path: Path) -> IcebergFiles:
 # ---------------------------------------------------------------------------------------------------- snapshots
 
 
-def test_each_snapshot_has_its_files_and_vectors(crafted: IcebergFiles) -> None:
+def test_each_snapshot_has_its_files_and_vectors_and_live_rows(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
-    seen = []
+    a, b, c = "a.parquet", "b.parquet", "c.parquet"
+    one, two = RowSet([0, 100, 249]), RowSet([0, 100, 101, 249])
+    found = {101: {a: (), b: ()}, 102: {a: one, b: ()}, 103: {a: two, b: RowSet([7]), c: ()}, 104: {a: two, c: ()}}
+    assert [info.id for info in table.snapshots()] == list(found)
     for info in table.snapshots():
-        snapshot = table.snapshot(info.id)
+        snapshot, gone = table.snapshot(info.id), found[info.id]
         assert snapshot.info == info
-        names = sorted(file.path.rpartition("/")[2] for file in snapshot.data_files)
-        seen.append((names, deleted(snapshot)))
-    two = RowSet([0, 100, 101, 249])
-    assert seen == [
-        (["a.parquet", "b.parquet"], {}),
-        (["a.parquet", "b.parquet"], {"a.parquet": RowSet([0, 100, 249])}),
-        (["a.parquet", "b.parquet", "c.parquet"], {"a.parquet": two, "b.parquet": RowSet([7])}),
-        (["a.parquet", "c.parquet"], {"a.parquet": two}),
-    ]
+        assert sorted(file.path.rpartition("/")[2] for file in snapshot.data_files) == list(gone)
+        assert deleted(snapshot) == {name: rows for name, rows in gone.items() if rows}
+        counts = enumerate({a: 250, b: 120, c: 10}.items())
+        live = [ids_of(number, rows, *gone[name]) for number, (name, rows) in counts if name in gone]
+        assert ids(table, info.id) == [*chain.from_iterable(live)]
     assert table.snapshot() == table.snapshot(104)
-
-
-def test_live_rows_of_each_snapshot(crafted: IcebergFiles) -> None:
-    table = open_iceberg(crafted.folder)
-    a, b, c = 0, 1, 2
-    assert ids(table, 101) == ids_of(a, 250) + ids_of(b, 120)
-    assert ids(table, 102) == ids_of(a, 250, 0, 100, 249) + ids_of(b, 120)
-    assert ids(table, 103) == (ids_of(a, 250, 0, 100, 101, 249) + ids_of(b, 120, 7) + ids_of(c, 10))
-    assert ids(table, 104) == ids_of(a, 250, 0, 100, 101, 249) + ids_of(c, 10)
 
 
 def test_what_is_recorded_of_files_and_vectors(crafted: IcebergFiles) -> None:
