@@ -296,7 +296,8 @@ def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
     """Order data files as Iceberg Java's ``BaseDVFileWriter`` writes their vectors: as its ``HashMap`` iterates.
 
     The map is filled by ``computeIfAbsent``, once for every deleted row. New entries go to the head of their bucket; a
-    call that finds the table more than three quarters full doubles it first, even if the key exists.
+    call that finds the table more than three quarters full doubles it first, even if the key exists. That splits every
+    bucket in two, whose entries keep their order.
 
     Args:
         deletes: data file -> number of deleted rows, in the order of their first delete, with all deletes of a file
@@ -312,27 +313,19 @@ def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
         check_type(path, str, "a data file", "a str")
         check_integer(rows, "the rows of a data file")
     size = _JAVA_TABLE
-    table: dict[int, list[str]] = {}
-    hashes = {path: _java_hash(path) for path in deletes}
-    for count, (path, rows) in enumerate(deletes.items(), 1):
-        if count - 1 > size * 3 // 4:
-            size, table = 2 * size, _doubled(table, size, hashes)
-        bucket = table.setdefault(hashes[path] & (size - 1), [])
-        bucket.insert(0, path)
-        if len(bucket) >= _JAVA_CROWDED and size < _JAVA_MIN_TREE_TABLE:
-            size, table = 2 * size, _doubled(table, size, hashes)
-        if rows > 1 and count > size * 3 // 4:
-            size, table = 2 * size, _doubled(table, size, hashes)
-    return [path for bucket in sorted(table) for path in table[bucket]]
-
-
-def _doubled(table: dict[int, list[str]], size: int, hashes: dict[str, int]) -> dict[int, list[str]]:
-    """Split every bucket in two; entries keep their order."""
-    doubled: dict[int, list[str]] = {}
-    for bucket in table.values():
-        for path in bucket:
-            doubled.setdefault(hashes[path] & (2 * size - 1), []).append(path)
-    return doubled
+    hashes: dict[str, int] = {}
+    for path, rows in deletes.items():
+        if len(hashes) > size * 3 // 4:
+            size *= 2
+        own = hashes[path] = _java_hash(path)
+        if size < _JAVA_MIN_TREE_TABLE:
+            in_bucket = sum((one ^ own) & (size - 1) == 0 for one in hashes.values())
+            if in_bucket >= _JAVA_CROWDED:
+                size *= 2
+        if rows > 1 and len(hashes) > size * 3 // 4:
+            size *= 2
+    newest_first = list(hashes)[::-1]
+    return sorted(newest_first, key=lambda path: hashes[path] & (size - 1))
 
 
 def _java_hash(text: str) -> int:

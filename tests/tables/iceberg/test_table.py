@@ -69,6 +69,7 @@ def test_each_snapshot_has_its_files_and_vectors_and_live_rows(crafted: IcebergF
     table = open_iceberg(crafted.folder)
     a, b, c = "a.parquet", "b.parquet", "c.parquet"
     one, two = RowSet([0, 100, 249]), RowSet([0, 100, 101, 249])
+    found: dict[int, dict[str, Any]]
     found = {101: {a: (), b: ()}, 102: {a: one, b: ()}, 103: {a: two, b: RowSet([7]), c: ()}, 104: {a: two, c: ()}}
     assert [info.id for info in table.snapshots()] == list(found)
     for info in table.snapshots():
