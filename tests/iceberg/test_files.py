@@ -245,7 +245,7 @@ def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:
     assert len(source.reads) == 4
 
 
-def test_blobs_of_another_type_are_no_vectors_though_all_are_alike() -> None:
+def test_blobs_of_another_type_are_not_vectors_though_all_are_alike() -> None:
     out = io.BytesIO()
     with PuffinWriter(out) as writer:
         for i in range(150):

@@ -38,8 +38,7 @@ from dvcodec.tables.delta.checkpoint import read_batches
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import read_manifest
-from dvcodec.tables.iceberg.manifests import Manifest, read_list
+from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
 from dvcodec.tables.paimon.manifests import read_manifest_list

@@ -17,9 +17,8 @@ from dvcodec.tables.delta.schema import mapping_mode, parse_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import read_manifest
+from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
-from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.rows import read_name_mapping
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import read_manifest
+from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.manifest_schemas import DELETES
-from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.metadata.avro_fields import open_avro
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, FLAT, avro_blocks, avro_bombs, avro_file

@@ -24,12 +24,12 @@ from dvcodec.tables.iceberg.entries import (
     DataFiles,
     Deletes,
     EqualityDeletes,
+    Manifest,
     ManifestEntry,
     ManifestFiles,
     read_manifest,
 )
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES, FILE_PATH_ID
-from dvcodec.tables.iceberg.manifests import Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.statistics import bounds_of, may_be_between, read_statistics

@@ -24,10 +24,11 @@ from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector, Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.entries import (
+    Manifest,
+    read_list,
     read_manifest,
 )
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
-from dvcodec.tables.iceberg.manifests import Manifest, read_list
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.plan import Spellings
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader

@@ -534,7 +534,7 @@ def test_partition_values_that_a_column_does_not_hold(
         rows_in_partition(tmp_path, kind, avro, value)
 
 
-def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:
+def test_partitions_of_other_transforms_are_not_values(tmp_path: Path) -> None:
     found = rows_in_partition(tmp_path, "string", "string", "ab", transform="truncate[2]")
     assert found == {"id": [1, 2], "part": [None, None]}
 
@@ -611,7 +611,7 @@ def test_files_that_may_have_other_values_under_the_names(tmp_path: Path) -> Non
         assert names_in_file(str(tmp_path / "f.parquet"), Storage(None), fields, {}) is None, name
 
 
-# ---------- schemas as Arrow types: nesting, nullability, and JSON that is no schema. Defaults are met in `test_rows`
+# ---------- schemas as Arrow types: nesting, nullability, and JSON that is not a schema
 
 
 def test_nested_types() -> None:

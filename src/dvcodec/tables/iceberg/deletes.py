@@ -127,7 +127,7 @@ def read_small(files: Iterable[tuple[str, int]], storage: Storage) -> dict[str, 
                 read[location] = rows
     try:
         return dict(zip(read, _split(list(read.values())), strict=True)) if read else {}
-    except (UsageError, UnicodeDecodeError):  # a position or a path that is none: each file is read alone
+    except (UsageError, UnicodeDecodeError):  # a value that is not a position or not a path: each file is read alone
         return {}
 
 

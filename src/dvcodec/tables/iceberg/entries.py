@@ -1,6 +1,6 @@
-"""The live files of a manifest by column, and the values that are made of them.
+"""Manifest lists, the live files of a manifest by column, and the values that are made of them.
 
-Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were unknown
+Specification: Iceberg table spec, "Snapshots" (manifest lists) and "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were unknown
 before the commit are null and inherited from the manifest ("Sequence Number Inheritance"). Column statistics are not
 kept. Entries are read many at once if they are as engines write them, else one by one, which finds what is wrong.
 """
@@ -8,6 +8,7 @@ kept. Entries are read many at once if they are as engines write them, else one 
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
+from dvcodec.io.target import place_keys
 from dvcodec.tables.columns import recorded
 from dvcodec.tables.iceberg.manifest_schemas import (
     ADDED,
@@ -35,12 +37,12 @@ from dvcodec.tables.iceberg.manifest_schemas import (
     EXISTING,
     FILE_COLUMNS,
     FILE_PATH_ID,
+    LIST_COLUMNS,
     PARTITION,
     POSITION_DELETES,
     PUFFIN,
     chosen,
 )
-from dvcodec.tables.iceberg.manifests import Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (
@@ -63,6 +65,88 @@ _IN_COLUMNS = (
     *("key_metadata", "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
 """What the files of most manifests are made of."""
+
+
+_LIST_COLUMNS = (
+    *chosen(LIST_COLUMNS, "manifest_path", "partition_spec_id", "content"),
+    *chosen(LIST_COLUMNS, "sequence_number", "added_snapshot_id", "key_metadata"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest, as a manifest list records it.
+
+    Attributes:
+        path: as recorded.
+        location: where it can be opened.
+        spec_id: partition spec of its files.
+        content: `DATA` or `DELETES`.
+        sequence_number: inherited by its added entries; 0 in version 1.
+        snapshot_id: inherited by its entries; None if the list does not record it.
+        encrypted: whether a key is needed.
+    """
+
+    path: str
+    location: str
+    spec_id: int
+    content: int
+    sequence_number: int
+    snapshot_id: int | None
+    encrypted: bool
+
+
+def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> list[Manifest]:
+    """Read a manifest list.
+
+    Args:
+        location: where it can be opened.
+        locate: returns where a recorded path can be opened.
+        storage: opens it.
+
+    Raises:
+        DecodeError: the file is corrupt, or names a manifest twice.
+        OSError: it cannot be read.
+    """
+    manifests: dict[str, Manifest] = {}
+    with open_avro(location, storage) as (file, cursor):
+        names = {
+            name: field.name for name, field in select(file.schema, _LIST_COLUMNS, "manifest list", cursor).items()
+        }
+        for i, record in enumerate(file.records()):
+            manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
+            if manifest.path in manifests:
+                fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
+            manifests[manifest.path] = manifest
+        found = list(manifests.values())
+        keys = place_keys([manifest.location for manifest in found])
+        if len(set(keys)) < len(keys):
+            twice = next(path for path, count in Counter(keys).items() if count > 1)
+            fail(cursor, "manifest_path", "each manifest once", f"{twice} in several spellings")
+    return found
+
+
+def _manifest(
+    record: Mapping[Any, Any], names: Mapping[str, str], where: str, locate: Callable[[str], str], cursor: Cursor
+) -> Manifest:
+    found = {name: record[spelled] for name, spelled in names.items()}
+    path = found["manifest_path"]
+    if path is None or not is_path(path):
+        fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
+    if found["partition_spec_id"] is None:
+        fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
+    content = found.get("content") or DATA
+    if content not in (DATA, DELETES):
+        raise cursor.error(Unsupported, f"content of {where}", at=0, expected="0 (data), 1 (deletes)", actual=content)
+    return Manifest(
+        path,
+        locate(path),
+        found["partition_spec_id"],
+        content,
+        found.get("sequence_number") or 0,
+        found.get("added_snapshot_id"),
+        found.get("key_metadata") is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

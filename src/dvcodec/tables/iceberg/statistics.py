@@ -126,7 +126,6 @@ def may_be_between(files: DataFiles, ranges: Mapping[int, tuple[int, Range]], st
 
 def _integers(found: AvroColumns, items: AvroPairs, most: int) -> tuple[Index, Index]:
     """Return the rows of items that are integers of at most so many bytes, each the only one of its row, and these."""
-    assert items.sizes is not None  # noqa: S101
     content, single = np.frombuffer(found.content, np.uint8), np.bincount(items.rows)[items.rows] == 1
     rows, numbers = [], []
     for size in [size for size in _WHOLE if size <= most]:

@@ -20,8 +20,7 @@ from dvcodec.io.target import check_reach, is_local, is_url, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.entries import DataFiles, Deletes, ManifestFiles, read_manifest
-from dvcodec.tables.iceberg.manifests import Manifest, read_list
+from dvcodec.tables.iceberg.entries import DataFiles, Deletes, Manifest, ManifestFiles, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import (
     MAIN,
     METADATA,
@@ -402,7 +401,7 @@ class ManifestWalk(Walk):
     def step(self, info: SnapshotInfo) -> tuple[Snapshot, Snapshot] | None:
         """Go to another snapshot; see `Walk.step`. Equality deletes are only those of manifests that are not in both.
 
-        Files that come again in the same form are no change.
+        Files that come again in the same form are not a change.
 
         Raises:
             NotCanonical: also if a data file is there twice.
