@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from dvcodec.tables.iceberg.columns import file_columns, vector_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from dvcodec.tables.iceberg.entries import (
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES, FILE_PATH_ID
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
+from dvcodec.tables.iceberg.snapshot import _FileColumns, _VectorColumns
 from dvcodec.tables.iceberg.statistics import bounds_of, may_be_between, read_statistics
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.metadata.json_fields import is_path
@@ -349,13 +349,13 @@ def test_plans_of_manifests_in_columns(tmp_path: Path) -> None:
 
 def test_columns_of_snapshots(tmp_path: Path) -> None:
     plan = plan_of(manifests_of(tmp_path))
-    files = file_columns(plan, lambda paths: list(map(moved, paths)))
+    files = _FileColumns(plan, lambda paths: list(map(moved, paths)))
     plain = FileColumns(tuple(plan.data_files))
     for name in ("paths", "locations", "partitions"):
         assert list(getattr(files, name)) == list(getattr(plain, name)), name
     for name in ("rows", "sizes", "single"):
         assert getattr(files, name).tolist() == getattr(plain, name).tolist(), name
-    vectors = vector_columns(plan, lambda paths: list(map(moved, paths)))
+    vectors = _VectorColumns(plan, lambda paths: list(map(moved, paths)))
     objects = VectorColumns(tuple(plan.vectors), plan.numbers)
     for name in ("files", "bitmaps", "offsets", "sizes", "cardinalities", "file_sizes", "counts"):
         assert getattr(vectors, name).tolist() == getattr(objects, name).tolist(), name

@@ -1,8 +1,9 @@
 """Manifest lists, the live files of a manifest by column, and the values that are made of them.
 
-Specification: Iceberg table spec, "Snapshots" (manifest lists) and "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were unknown
-before the commit are null and inherited from the manifest ("Sequence Number Inheritance"). Column statistics are not
-kept. Entries are read many at once if they are as engines write them, else one by one, which finds what is wrong.
+Specification: Iceberg table spec, "Snapshots" (manifest lists) and "Manifests", of versions 1 to 3. Sequence numbers
+and snapshot ids that were unknown before the commit are null and inherited from the manifest ("Sequence Number
+Inheritance"). Column statistics are not kept. Entries are read many at once if they are as engines write them, else one
+by one, which finds what is wrong.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from dvcodec.tables.iceberg.manifest_schemas import (
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (
+    FoundField,
     fail,
     open_avro,
     partition_names,
@@ -110,11 +112,9 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
     """
     manifests: dict[str, Manifest] = {}
     with open_avro(location, storage) as (file, cursor):
-        names = {
-            name: field.name for name, field in select(file.schema, _LIST_COLUMNS, "manifest list", cursor).items()
-        }
+        fields = select(file.schema, _LIST_COLUMNS, "manifest list", cursor)
         for i, record in enumerate(file.records()):
-            manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
+            manifest = _manifest(record, fields, f"manifest {i}", locate, cursor)
             if manifest.path in manifests:
                 fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
             manifests[manifest.path] = manifest
@@ -127,9 +127,13 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
 
 
 def _manifest(
-    record: Mapping[Any, Any], names: Mapping[str, str], where: str, locate: Callable[[str], str], cursor: Cursor
+    record: Mapping[Any, Any],
+    fields: Mapping[str, FoundField],
+    where: str,
+    locate: Callable[[str], str],
+    cursor: Cursor,
 ) -> Manifest:
-    found = {name: record[spelled] for name, spelled in names.items()}
+    found = {name: record[field.name] for name, field in fields.items()}
     path = found["manifest_path"]
     if path is None or not is_path(path):
         fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
