@@ -92,6 +92,10 @@ def delete_entry(number: int, **more: Any) -> Entry:
     return data_entry(number, content=1, **kinds[number % len(kinds)] | more)
 
 
+def entry_of(content: int, number: int) -> Entry:
+    return data_entry(number) if content == DATA else delete_entry(number)
+
+
 def written(folder: Path, content: int, entries: list[Entry], number: int = 9) -> Manifest:
     path = folder / "m.avro"
     write_avro(path, entry_schema(3, SPEC, {}), entries, "null")
@@ -131,41 +135,16 @@ def by_entry(manifest: Manifest) -> list[list[Any]] | str:
         return outcome(manifest)
 
 
-def check_columns(found: ManifestFiles) -> None:
-    entries = found.entries
-    assert list(entries.paths) == [one.path for one in found]
-    assert entries.sequence_numbers.tolist() == [one.sequence_number for one in found]
-    assert [entries.partitions[code] for code in entries.partition_of.tolist()] == [one.partition_key for one in found]
-
-
-def test_data_files_in_columns(tmp_path: Path) -> None:
-    entries = [data_entry(number) for number in range(300)]
+@each(("content", "kind"), [(DATA, DataFiles), (DELETES, Deletes)])
+def test_entries_in_columns(tmp_path: Path, content: int, kind: type) -> None:
+    entries = [entry_of(content, number) for number in range(300)]
     entries[7]["status"] = entries[8]["status"] = 2
-    manifest = written(tmp_path, DATA, entries)
+    manifest = written(tmp_path, content, entries)
     found = in_columns(manifest)
-    assert isinstance(found, DataFiles)
+    assert isinstance(found, kind)
     assert len(found) == 298
-    assert found.paths == found.entries.paths == [one.path for one in found]
-    check_columns(found)
-    assert found.rows.tolist() == FileColumns(found).rows.tolist()
-    assert found.sizes.tolist() == FileColumns(found).sizes.tolist()
+    assert list(found.paths) == [one.path if isinstance(one, DataFile) else one.data_file for one in found]
     assert outcome(manifest) == by_entry(manifest)
-
-
-def test_deletes_in_columns(tmp_path: Path) -> None:
-    entries = [delete_entry(number) for number in range(300)]
-    entries[3]["status"] = 2
-    manifest = written(tmp_path, DELETES, entries)
-    found = in_columns(manifest)
-    assert isinstance(found, Deletes)
-    assert outcome(manifest) == by_entry(manifest)
-    named = [getattr(one, "data_file", "") for one in found]
-    assert list(found.paths) == named
-    assert 0 < named.count(None) < 200
-    check_columns(found)
-    plain = VectorColumns(found, {})
-    for name in ("bitmaps", "offsets", "sizes", "cardinalities", "file_sizes"):
-        assert getattr(found, name).tolist() == getattr(plain, name).tolist(), name
 
 
 @each(
@@ -192,9 +171,8 @@ def test_deletes_in_columns(tmp_path: Path) -> None:
 )
 def test_unusual_entries(tmp_path: Path, content: int, number: int, change: Entry) -> None:
     """Some are refused, some are read, and that the same way."""
-    make = data_entry if content == DATA else delete_entry
     for place in (0, 150, 199):
-        entries = [make(one) for one in range(200)]
+        entries = [entry_of(content, one) for one in range(200)]
         entries[place] |= {name: value for name, value in change.items() if name in entries[place]}
         entries[place]["data_file"] |= change
         manifest = written(tmp_path, content, entries, number)
@@ -206,8 +184,7 @@ def test_unusual_entries(tmp_path: Path, content: int, number: int, change: Entr
 def test_damaged_manifests(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     content = data.draw(st.sampled_from([DATA, DELETES]))
     folder = tmp_path_factory.mktemp("m")
-    make = data_entry if content == DATA else delete_entry
-    manifest = written(folder, content, [make(number) for number in range(12)])
+    manifest = written(folder, content, [entry_of(content, number) for number in range(12)])
     path = folder / "m.avro"
     stored = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 2))):
@@ -320,31 +297,18 @@ def plan_of(found: list[Manifest]) -> ScanPlan:
     return ScanPlan.of([read_manifest(one, FIELDS, moved, Storage()) for one in found], {0: FIELDS}, "list.avro")
 
 
-def test_plans_of_manifests_in_columns(tmp_path: Path) -> None:
-    found = manifests_of(tmp_path)
-    plan = plan_of(found)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "read_columns", lambda *_: None)
-        single = plan_of(found)
-    for name in ("data_files", "vectors"):
-        own, other = getattr(plan, name), getattr(single, name)
-        assert list(map(everything_of, own)) == list(map(everything_of, other))
-    assert dict(plan.data) == {one.path: one for one in single.data_files} == dict(single.data)
-    assert list(plan.named) == [one.data_file for one in single.vectors] == list(single.named)
-    for name in ("with_vector", "respelled", "equality"):
-        assert getattr(plan, name), name
-        assert getattr(plan, name) == getattr(single, name), name
-    mismatched = list(single.mismatched_partitions())
-    assert list(plan.mismatched_partitions()) == mismatched
-    pairs = [
-        (vector, single.data[vector.data_file or ""]) for vector in single.vectors if vector.data_file in single.data
-    ]
+def test_deletes_of_another_partition(tmp_path: Path) -> None:
+    plan = plan_of(manifests_of(tmp_path))
+    pairs = [(vector, plan.data[vector.data_file or ""]) for vector in plan.vectors if vector.data_file in plan.data]
+    mismatched = list(plan.mismatched_partitions())
     assert mismatched == [
         (vector, data)
         for vector, data in pairs
-        if vector.partition_key != data.partition_key and (vector.format == "iceberg" or single.holds(vector, data))
+        if vector.partition_key != data.partition_key and (vector.format == "iceberg" or plan.holds(vector, data))
     ]
     assert {vector.format for vector, _ in mismatched} == {"iceberg", "position-deletes"}
+    assert plan.with_vector
+    assert plan.respelled
 
 
 def test_columns_of_snapshots(tmp_path: Path) -> None:

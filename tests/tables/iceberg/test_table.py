@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import shutil
 from itertools import chain
 from pathlib import Path
@@ -187,18 +185,6 @@ def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
     assert {str(folder / "v0.metadata.json"), str(folder / "s.stats"), "s3://other/p.parquet"} <= found
 
 
-def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
-    older = json.loads(crafted.metadata.read_text())
-    older["snapshots"] = older["snapshots"][:2]
-    older["current-snapshot-id"] = 102
-    path = crafted.folder / "metadata" / "00001-older.gz.metadata.json"
-    path.write_bytes(gzip.compress(json.dumps(older).encode()))
-    table = open_table(path)
-    assert table.location == str(crafted.folder)
-    assert [info.id for info in table.snapshots()] == [101, 102]
-    assert ids(table) == ids_of(0, 250, 0, 100, 249) + ids_of(1, 120)
-
-
 def test_a_metadata_file_elsewhere_says_where_the_table_is(crafted: IcebergFiles, tmp_path: Path) -> None:
     path = tmp_path / "copied.metadata.json"
     shutil.copy(crafted.metadata, path)
@@ -288,18 +274,6 @@ def test_position_deletes_of_another_file_than_they_say(tmp_path: Path) -> None:
         table.snapshot().read(vector)
 
 
-def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
-    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
-        entry["data_file"]["record_count"] += entry["data_file"]["content"]
-        return entry
-
-    commit = Commit(data={"a": 20}, deletes=[{"a": RowSet([1])}])
-    table = open_iceberg(build_iceberg(tmp_path, commit, version=2, tweak_entry=tweak).folder)
-    (vector,) = table.snapshot().vectors
-    with pytest.raises(CardinalityMismatch, match=r"record_count: expected 2 .manifest., found 1 rows"):
-        table.snapshot().read(vector)
-
-
 # ---------------------------------------------------------------------------------------------------- damage
 
 
@@ -371,17 +345,6 @@ def test_a_schema_that_a_snapshot_does_not_have(tmp_path: Path) -> None:
     assert {file.path for file in snapshot.data_files} == {crafted.paths["a"]}
 
 
-def test_wrong_use_of_rows(crafted: IcebergFiles) -> None:
-    table = open_iceberg(crafted.folder)
-    snapshot = table.snapshot()
-    with pytest.raises(UsageError, match="no column 'nothing': it has id, name"):
-        snapshot.rows(snapshot.data_files[0], columns=["nothing"])
-    older = table.snapshot(103)
-    gone = next(file for file in older.data_files if file.path.endswith("b.parquet"))
-    with pytest.raises(UsageError, match="no data file of snapshot 104"):
-        snapshot.rows(gone)
-
-
 def test_a_manifest_list_that_names_itself(crafted: IcebergFiles) -> None:
     path = crafted.folder / "metadata" / "snap-104.avro"
     manifest = {"manifest_path": str(path), "manifest_length": 1, "partition_spec_id": 0}
@@ -418,17 +381,6 @@ def test_snapshots_that_are_not_read(tmp_path: Path) -> None:
         assert len(table.snapshots()) == 1
         with pytest.raises(Unsupported, match="snapshot 101"):
             table.snapshot()
-
-
-def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
-    made = build_iceberg(tmp_path, *COMMITS)
-    older = json.loads(made.metadata.read_text())
-    older |= {"snapshots": older["snapshots"][:1], "current-snapshot-id": 101, "refs": {}}
-    made.metadata.rename(made.metadata.with_name("v2.metadata.json"))
-    made.metadata.write_text(json.dumps(older))
-    found = audit(open_table(str(made.metadata)))
-    assert [finding.check for finding in found.findings] == ["references"]
-    assert "v2.metadata.json beside it may be newer" in found.findings[0].message
 
 
 SCHEMES = [("hdfs://host:8020", ""), ("file:", ""), ("", "file:"), ("s3a://lake", "s3://lake")]
