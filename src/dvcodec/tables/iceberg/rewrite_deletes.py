@@ -26,7 +26,7 @@ from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
-from dvcodec.tables.model import POSITION_DELETES, DeletionVector, FileDelete
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, FileDelete
 from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
@@ -134,14 +134,8 @@ def _compact(
             f"{source}: format version {version}: dvcodec upgrade-deletes turns position deletes into vectors"
         )
     old = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
-    found = Deletes(base)
-    deletes = []
-    for done, file in enumerate(base.data_files, 1):
-        rows = RowSet().union(*(deleted.rows for _, deleted in found.found(file)))
-        if rows:
-            deletes.append(FileDelete(file, (), RowSet(), rows, whole=False))
-        if progress is not None:
-            progress(done, len(base.data_files))
+    found = ((file, rows) for file, _, rows in _deleted(base, progress))
+    deletes = [FileDelete(file, (), RowSet(), rows, whole=False) for file, rows in found if rows]
     properties = properties_of(read_members(source, base.table.folder.storage))
     after = len(new_rows(deletes, properties, source))
     planned = CompactedDeletes(base.info.id, False, len(old), after, sum(one.rows.cardinality for one in deletes))
@@ -223,7 +217,15 @@ def _upgrade(
 
 
 def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileDelete]:
-    """Yield the deletes of each data file that has other deletes than a vector.
+    """Yield the deletes of each data file that has other deletes than a vector."""
+    for file, formats, before in _deleted(base, progress):
+        rows = before | base.deleted_by_value(file)
+        if rows.cardinality > before.cardinality or formats - {"iceberg"}:
+            yield FileDelete(file, (), before, rows, are_all_rows(base, file, rows))
+
+
+def _deleted(base: IcebergSnapshot, progress: Progress | None) -> Iterator[tuple[DataFile, set[str], RowSet]]:
+    """Yield each data file with the formats of its vectors and position deletes, and the rows that these delete.
 
     Raises:
         DecodeError, OSError: see `Deletes`.
@@ -231,11 +233,6 @@ def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileD
     deletes = Deletes(base)
     for done, file in enumerate(base.data_files, 1):
         found = deletes.found(file)
-        parts = [deleted.rows for _, deleted in found]
-        before = parts[0] if len(parts) == 1 else RowSet().union(*parts)
-        gone = base.deleted_by_value(file)
-        rows = before | gone if gone else before
-        if rows.cardinality > before.cardinality or any(vector.format != "iceberg" for vector, _ in found):
-            yield FileDelete(file, (), before, rows, are_all_rows(base, file, rows))
+        yield file, {vector.format for vector, _ in found}, RowSet().union(*(deleted.rows for _, deleted in found))
         if progress is not None:
             progress(done, len(base.data_files))
