@@ -391,7 +391,7 @@ class ManifestWalk(Walk):
         self._table = table
         self._start = start
         self._has_started = False
-        self._is_plain = True  # all position deletes name a data file of the snapshot
+        self._is_plain = True
         self._next = count()
         self._numbers: dict[Manifest, int] = {}
         self._parts: dict[int, ManifestFiles] = {}
@@ -409,7 +409,7 @@ class ManifestWalk(Walk):
         table, before = self._table, self.info
         if not self._has_started:
             listed = table.listed(table.metadata.snapshots[before.id])
-            self._exchange((), dict(zip(listed, self._start.plan.parts, strict=True)), "")
+            self._is_plain = self._exchange((), dict(zip(listed, self._start.plan.parts, strict=True)), "")
             self._has_started = True
         if self._start.plan.respelled or not self._is_plain:
             return None
@@ -420,7 +420,7 @@ class ManifestWalk(Walk):
         new = dict(zip(added, table.read_each(added), strict=True))
         changed = {path for path, *_ in _compared(gone.values()) ^ _compared(new.values())}
         old_part = self._of(changed)
-        self._exchange(gone, new, table.manifest_list(record))
+        self._is_plain = self._exchange(gone, new, table.manifest_list(record))
         self.info = info
         if not self._is_plain:
             return None
@@ -435,8 +435,8 @@ class ManifestWalk(Walk):
         plan = ScanPlan.of([*parts, *equality], table.metadata.specs, table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
 
-    def _exchange(self, gone: Iterable[Manifest], new: Mapping[Manifest, ManifestFiles], source: str) -> None:
-        """Take manifests out, and put others in.
+    def _exchange(self, gone: Iterable[Manifest], new: Mapping[Manifest, ManifestFiles], source: str) -> bool:
+        """Take manifests out, and put others in; return whether all position deletes name a data file that is here.
 
         Args:
             gone: some of those that are here.
@@ -451,7 +451,7 @@ class ManifestWalk(Walk):
             touched |= self._take_out(manifest)
         for manifest, part in new.items():
             touched |= self._put_in(manifest, part, source)
-        self._is_plain = all(map(self._has_vectors_alone, touched - self._data.keys()))
+        return all(map(self._has_vectors_alone, touched - self._data.keys()))
 
     def _take_out(self, manifest: Manifest) -> set[str | None]:
         """Return the data files that its files are of."""
