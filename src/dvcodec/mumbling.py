@@ -27,7 +27,7 @@ import numpy as np
 from dvcodec.core.cursor import BytesLike, Cursor, first_true
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.ragged import Bytes, Flags, Index, spread
+from dvcodec.core.ragged import Bytes, Index, spread
 from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.vector import check_count
 
@@ -92,14 +92,14 @@ def decode(
     count = int.from_bytes(cursor.take(2, "container count"), "little")
     if count > MAX_CONTAINERS:
         raise cursor.error(NotCanonical, "container count", at=at, expected=f"at most {MAX_CONTAINERS}", actual=count)
-    mask = _read_containers(cursor, _read_descriptors(cursor, count))
+    positions = _read_containers(cursor, _read_descriptors(cursor, count))
     cursor.expect_end("the bitmap")
-    found = int(np.count_nonzero(mask))
+    found = len(positions)
     limits.check("max_cardinality", found, cursor, 1)
     for expected, who in ((stated, "stored"), (cardinality, "metadata")):
         if expected not in (None, found):
             raise cursor.error(CardinalityMismatch, "cardinality", at=1, expected=f"{expected} ({who})", actual=found)
-    return RowSet.from_mask(mask)
+    return RowSet(positions)
 
 
 def encode(rows: RowSet) -> bytes:
@@ -130,8 +130,8 @@ def encode(rows: RowSet) -> bytes:
     return header + _encode_descriptors(sizes.astype(np.uint8)) + out.tobytes()
 
 
-def _read_containers(cursor: Cursor, descriptors: Index) -> Flags:
-    """Read all containers; return which positions they have: at most 2 MB."""
+def _read_containers(cursor: Cursor, descriptors: Index) -> Index:
+    """Read all containers; return their positions, ascending."""
     dense = descriptors >= _DENSE
     sizes = np.minimum(descriptors, _DENSE)
     firsts = np.cumsum(sizes) - sizes
@@ -153,10 +153,13 @@ def _read_containers(cursor: Cursor, descriptors: Index) -> Flags:
     if wrong is not None:
         at, actual = start + int(firsts[dense][wrong]), int(held[wrong])
         raise cursor.error(NotCanonical, "dense container", at=at, expected="32 positions or more", actual=actual)
+    positions: Index = np.repeat(np.arange(len(sizes)) * _CONTAINER, sizes) | data
+    if not dense.any():
+        return positions
     mask = np.zeros((len(sizes), _CONTAINER), np.bool_)
-    mask[np.repeat(np.arange(len(sizes)), sizes)[~in_dense], data[~in_dense]] = True
     mask[dense] = np.unpackbits(bits, axis=1)
-    return mask.reshape(-1)
+    mask.reshape(-1)[positions[~in_dense]] = True
+    return np.flatnonzero(mask)
 
 
 # ------------------------------------------------------------------ PFOR
