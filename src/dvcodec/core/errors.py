@@ -5,11 +5,18 @@ Each class also inherits the matching builtin, so `except ValueError` and `excep
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 
 class DvcodecError(Exception):
     """Root of every exception that dvcodec raises on purpose."""
+
+    __module__ = "dvcodec"
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:  # tracebacks name them as users import them
+            cls.__module__ = "dvcodec"
 
 
 class UsageError(DvcodecError, ValueError):
@@ -85,7 +92,8 @@ class DecodeError(DvcodecError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when pickled: Spark workers send errors to the driver that way."""
-        return (_rebuild, (type(self), self.what, self.source, self.offset, self.expected, self.actual))
+        fields = {name: getattr(self, name) for name in ("source", "offset", "expected", "actual")}
+        return (partial(type(self), self.what, **fields), ())
 
 
 def _plain(value: Any) -> object:
@@ -93,12 +101,6 @@ def _plain(value: Any) -> object:
     if value is None or type(value) is str:
         return value
     return value.item() if getattr(value, "shape", None) == () else value
-
-
-def _rebuild(
-    kind: type[DecodeError], what: str, source: str | None, offset: int | None, expected: object, actual: object
-) -> DecodeError:
-    return kind(what, source=source, offset=offset, expected=expected, actual=actual)
 
 
 class Truncated(DecodeError, EOFError):
@@ -132,22 +134,3 @@ class LimitExceeded(DecodeError):
 
 class Unsupported(DecodeError, NotImplementedError):
     """Apparently valid, but a variant that dvcodec does not read."""
-
-
-for _error in (
-    DvcodecError,
-    UsageError,
-    MissingExtra,
-    CommitConflict,
-    CommitUnknown,
-    DecodeError,
-    Truncated,
-    BadMagic,
-    ChecksumMismatch,
-    NotCanonical,
-    CardinalityMismatch,
-    LimitExceeded,
-    Unsupported,
-):
-    _error.__module__ = "dvcodec"  # from where users import them, as tracebacks name them
-del _error

@@ -65,64 +65,6 @@ def _bitset_ranges(view: BitmapView, container: int) -> NDArray[np.int64]:
     return edges.astype(np.int64).reshape(-1, 2)
 
 
-def ranks_of(view: BitmapView, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many values of a 32-bit bitmap are below each edge, int64[k]; edges ascend and are below 2**32."""
-    keys = view.keys.astype(np.int64)
-    owner = np.searchsorted(keys, edges >> 16)  # the container that an edge divides, or the next one
-    found = np.append(0, np.cumsum(view.cards))[owner]
-    divided = np.flatnonzero(keys[np.minimum(owner, len(keys) - 1)] == edges >> 16)
-    owner = owner[divided]
-    kinds = view.kinds[owner]
-    for kind, inside in (
-        (ContainerKind.ARRAY, _ranks_in_arrays),
-        (ContainerKind.BITSET, _ranks_in_bitsets),
-        (ContainerKind.RUN, _ranks_in_runs),
-    ):
-        at = divided[kinds == kind]
-        if len(at):
-            found[at] += inside(view, edges[at], owner[kinds == kind])
-    return np.asarray(found)
-
-
-def _ranks_in_arrays(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many values of its array container `owner` are below each edge."""
-    found = np.empty(len(edges), np.int64)
-    high = view.keys.astype(np.int64) << 16
-    arrays, nth = np.unique(owner, return_inverse=True)
-    before = np.cumsum(view.cards[arrays]) - view.cards[arrays]
-    pieces = before // _PIECE
-    cuts = [0, *(np.flatnonzero(pieces[1:] != pieces[:-1]) + 1).tolist(), len(arrays)]
-    bounds = np.searchsorted(nth, cuts).tolist()
-    for (first, last), (a, b) in zip(pairwise(cuts), pairwise(bounds), strict=True):
-        values = _array_values(view, arrays[first:last], high)[0]
-        found[a:b] = np.searchsorted(values, edges[a:b]) - (before[nth[a:b]] - before[first])
-    return found
-
-
-def _ranks_in_bitsets(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many values of its bitset container `owner` are below each edge."""
-    found = np.empty(len(edges), np.int64)
-    starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
-    low = edges & 0xFFFF
-    word, below = low >> 6, np.left_shift(np.uint64(1), (low & 63).astype(np.uint64)) - np.uint64(1)
-    for a, b in pairwise([*starts.tolist(), len(owner)]):
-        start = int(view.starts[owner[a]])
-        words = np.frombuffer(view.data[start : start + BITSET_BYTES], "<u8")
-        before = np.append(0, np.cumsum(np.bitwise_count(words), dtype=np.int64))
-        found[a:b] = before[word[a:b]] + np.bitwise_count(words[word[a:b]] & below[a:b])
-    return found
-
-
-def _ranks_in_runs(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many values of its run container `owner` are below each edge."""
-    runs = view.runs()
-    starts = runs.starts + (view.keys.astype(np.int64) << 16)[runs.owner]
-    before = np.append(0, np.cumsum(runs.lengths))
-    last = np.searchsorted(starts, edges) - 1  # the last run that begins before the edge: maybe of an earlier container
-    reached = before[last] + np.minimum(edges - starts[last], runs.lengths[last])
-    return np.asarray(np.where(last < 0, 0, reached) - before[np.searchsorted(runs.owner, owner)])
-
-
 def pack_into(view: BitmapView, out: NDArray[np.uint8], first: int) -> None:
     """Set the bits of a bitmap's values in `out`: bit ``v & 7`` of byte ``(v >> 3) - first``.
 
@@ -180,9 +122,6 @@ Bitmaps: TypeAlias = Mapping[int, AbstractBitMap]
 _KEY_ROWS = 1 << 32
 _ROWS_AT_ONCE = 1 << 20
 """Values expanded per step."""
-_FEW_EDGES = 256
-"""Most edges that are ranked one by one, each in time proportional to the containers. One pass over the bytes of a
-bitmap takes as long as 20 edges of many short containers, and as 1,000 edges of bitsets."""
 
 
 def positions(bitmaps: Bitmaps, size: int, dtype: type[Any]) -> NDArray[Any]:
@@ -282,15 +221,8 @@ def histogram(bitmaps: Bitmaps, stop: int, bins: int) -> NDArray[np.int64]:
         first, last = bisect_right(edges, base), bisect_left(edges, base + _KEY_ROWS)
         whole[last] += len(bitmap)
         if first < last:
-            within[first:last] += _ranks(bitmap, [edge - base for edge in edges[first:last]])
+            within[first:last] += [bitmap.rank(edge - base - 1) for edge in edges[first:last]]
     return np.asarray(np.diff(within + np.cumsum(whole[:-1])))
-
-
-def _ranks(bitmap: AbstractBitMap, edges: list[int]) -> NDArray[np.int64]:
-    """Return how many values of a bitmap are below each edge; edges ascend from 1 or more."""
-    if len(edges) <= _FEW_EDGES:
-        return np.array([bitmap.rank(edge - 1) for edge in edges], np.int64)
-    return ranks_of(roaring.walk(Cursor(bitmap.serialize())), np.array(edges, np.int64))
 
 
 def _zeros(size: int, dtype: type[Any], what: str) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import index, itemgetter, xor
@@ -24,6 +24,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.text import counted
 from dvcodec.core.usage import as_count, check_integer, check_type, integer_text
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     Positions: TypeAlias = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
-    import pyarrow as pa
 
 
 def as_positions(positions: Any) -> NDArray[np.uint64]:
@@ -89,7 +89,7 @@ def _out_of_range(positions: Iterable[int]) -> str:
 def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
     """Convert half-open ranges ``[start, stop)`` to int64[k, 2], ascending by start, without empty ranges.
 
-    Overlaps remain; `build.merge_touching` merges them.
+    Overlaps remain; `bitmap.merge_touching` merges them.
 
     Raises:
         UsageError: not pairs of integers below 2**63, a negative start, or a stop below its start.
@@ -255,50 +255,12 @@ def canonical(values: NDArray[np.uint64]) -> Holder:
     return Canonical(parts, len(values), low, high)
 
 
-def _sorted_keys(bitmaps: Mapping[int, AbstractBitMap]) -> list[int]:
-    """Return the high halves of positions, ascending.
-
-    Raises:
-        UsageError: not a mapping, or a key that is not an integer.
-    """
-    if not isinstance(bitmaps, dict):  # checking for any mapping takes longer
-        check_type(bitmaps, Mapping, "bitmaps", "a mapping of integers to pyroaring.BitMap")
-    for key in bitmaps:
-        check_integer(key, "a key of bitmaps")
-    return sorted(bitmaps)
-
-
 def _unpickle(kind: type[RowSet], bitmaps: dict[int, bytes]) -> RowSet:
     return kind(Loaded({key: FrozenBitMap.deserialize(data) for key, data in bitmaps.items()}))
 
 
 _BINS = 96
 _HEIGHT = 24
-
-
-def card(
-    cardinality: int,
-    low: int | None,
-    high: int | None,
-    mix: ContainerMix,
-    histogram: Callable[[int, int], NDArray[np.int64]],
-) -> str:
-    """Return HTML with inline SVG. It contains no text from outside this module, only numbers.
-
-    Args:
-        cardinality: number of rows.
-        low: first row, None if there is none.
-        high: last row.
-        mix: containers of each kind.
-        histogram: counts rows in equal slices; see `RowSet.histogram`.
-    """
-    if low is None or high is None:
-        return "<div><b>RowSet</b> empty</div>"
-    kinds = ", ".join(f"{count:,} {name}" for name, count in mix._asdict().items() if count)
-    return (
-        f"<div><b>RowSet</b> {cardinality:,} row{'s' * (cardinality != 1)} in {low:,}..{high:,}"
-        f"<br><small>containers: {kinds}</small>{_strip(histogram(high + 1, _BINS), high)}</div>"
-    )
 
 
 def _strip(counts: NDArray[np.int64], high: int) -> str:
@@ -607,7 +569,14 @@ class RowSet:
 
     def _repr_html_(self) -> str:
         """Return an HTML card for notebooks: cardinality, first and last row, containers, and a histogram."""
-        return card(self.cardinality, self.min, self.max, self.containers, self.histogram)
+        low, high = self.min, self.max
+        if low is None or high is None:
+            return "<div><b>RowSet</b> empty</div>"
+        kinds = ", ".join(f"{count:,} {name}" for name, count in self.containers._asdict().items() if count)
+        return (
+            f"<div><b>RowSet</b> {counted(self.cardinality, 'row')} in {low:,}..{high:,}"
+            f"<br><small>containers: {kinds}</small>{_strip(self.histogram(high + 1, _BINS), high)}</div>"
+        )
 
     # ------------------------------------------------------------------ bitmaps
 
@@ -622,8 +591,12 @@ class RowSet:
         Raises:
             UsageError: a key outside 0 to 2**32 - 1, or a value that is not a 32-bit bitmap.
         """
+        if not isinstance(bitmaps, dict):  # checking for any mapping takes longer
+            check_type(bitmaps, Mapping, "bitmaps", "a mapping of integers to pyroaring.BitMap")
+        for key in bitmaps:
+            check_integer(key, "a key of bitmaps")
         frozen = Loaded()
-        for key in _sorted_keys(bitmaps):
+        for key in sorted(bitmaps):
             bitmap = bitmaps[key]
             if not isinstance(bitmap, AbstractBitMap) or not 0 <= index(key) < 1 << 32:  # type: ignore[redundant-expr]
                 raise UsageError(

@@ -31,7 +31,7 @@ from dvcodec.core.bitmap import BitmapView, Pieces
 from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, too_little_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, enough_memory
 from dvcodec.core.roaring import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import Loaded, RowSet, check_rows
 from dvcodec.core.usage import as_count, check_integer, check_type
@@ -277,7 +277,7 @@ def read(
         verify_checksum: False skips the CRC.
 
     Raises:
-        DecodeError: see `frame.read` and `read_payload`.
+        DecodeError: see `read_frame` and `read_payload`.
         UsageError: `limits` is not `Limits`, or `cardinality` not an integer.
     """
     check_limits(limits)
@@ -399,13 +399,11 @@ def walk(magic: Magic, cursor: Cursor, limits: Limits, *, max_key: int = MAX_DV_
         max_key: highest key of a 64-bit portable vector.
 
     Raises:
-        DecodeError: see `roaring64.walk64` and `roaring.walk`; or bytes follow the vector.
+        DecodeError: see `roaring.walk64` and `roaring.walk`; or bytes follow the vector.
         LimitExceeded: there is too little memory for its containers.
     """
-    try:
+    with enough_memory("the containers", cursor.source):
         view = _walk(magic, cursor, limits, max_key)
-    except MemoryError as err:
-        raise too_little_memory("the containers", cursor.source, err) from None
     cursor.expect_end("the bitmap")
     return view
 
@@ -484,13 +482,13 @@ def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap
 
 
 def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> Pieces:
-    """Encode the vector that follows `magic` in a frame, in pieces, which `frame.build` joins.
+    """Encode the vector that follows `magic` in a frame, in pieces, which `build` joins.
 
     Args:
         rows: the positions.
         magic: the layout.
         run_optimize: see `roaring.serialize`.
-        gap_keys: see `roaring64.pieces_of`; the native layout always has them, the 32-bit layout never.
+        gap_keys: see `roaring.pieces_of`; the native layout always has them, the 32-bit layout never.
 
     Raises:
         UsageError: not a row set, a position that does not fit the layout, or more than 2**31 - 1 bytes.

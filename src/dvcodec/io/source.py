@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from io import TextIOBase
+from io import RawIOBase, TextIOBase
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
@@ -216,8 +216,8 @@ def _file_source(file: BinaryIO, name: str) -> Source:
     return _RangeSource(name, end, fetch)
 
 
-class RandomAccess:
-    """A `Source` as a read-only file object for pyarrow.
+class RandomAccess(RawIOBase):
+    """A `Source` as a read-only file object for pyarrow; closing it leaves the source open.
 
     Attributes:
         limit: one of `limits` that bounds each read, while it is set.
@@ -229,7 +229,6 @@ class RandomAccess:
         self.limits = limits
         self._source = source
         self._at = 0
-        self.closed = False
 
     def read(self, size: int | None = None) -> bytes:
         """Return `size` bytes, or all remaining ones.
@@ -252,10 +251,6 @@ class RandomAccess:
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
     def readable(self) -> bool:
         """Return True."""
         return True
@@ -263,17 +258,6 @@ class RandomAccess:
     def seekable(self) -> bool:
         """Return True: reads may come in any order."""
         return True
-
-    def writable(self) -> bool:
-        """Return False."""
-        return False
-
-    def flush(self) -> None:
-        """Nothing to flush."""
-
-    def close(self) -> None:
-        """Mark as closed; the source stays open."""
-        self.closed = True
 
 
 def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cursor:

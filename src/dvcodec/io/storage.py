@@ -217,8 +217,7 @@ class StoreSource:
 
     @property
     def _size(self) -> int:
-        assert self._known is not None  # noqa: S101
-        return self._known.size or 0
+        return 0 if self._known is None else self._known.size or 0
 
     def _begin(self, offset: int, stop: int) -> memoryview | None:
         """Make the first request; return the bytes if only the range was requested."""
@@ -693,7 +692,7 @@ class Storage:
         folders = Counter(location.rpartition("/")[0] for location in locations if not is_local(location))
         for folder in [folder for folder, files in folders.items() if files > 1]:
             with suppress(OSError):  # servers of the web do not list
-                self._list_page(folder, *self._store(folder))
+                self._list_page(folder, *open_store(folder, self.options))
 
     def walk(self, folder: str) -> ListedFiles:
         """List all files below a folder, unordered; links to folders are not followed.
@@ -795,7 +794,7 @@ class Storage:
         """Return a remote file as a source; see `open`."""
         return self._cache.source(location, self.options, size)
 
-    def _store(self, location: str) -> tuple[Store, str]:
+    def _store(self, location: str) -> tuple[Store | LocalStore, str]:
         local = local_path(location)
         return (LocalStore(), str(local)) if local is not None else open_store(location, self.options)
 

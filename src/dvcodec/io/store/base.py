@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,49 +141,30 @@ class Store(ABC):
         """
 
 
-class LocalStore(Store):
-    """The local file system. Keys are paths.
+class LocalStore:
+    """The local file system, as far as a `Storage` uses it like a store. Keys are paths.
 
     Its errors are the operating system's, not `StoreError`.
     """
 
-    root = ""
-    reports_size = True
-
-    def url(self, key: str) -> str:
-        """Return the path."""
-        return key
-
-    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
-        """Read a file or a byte range of it; see `Store.get`. A concurrent replacement is not detected."""
-        del etag
-        with Path(key).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            first = min(start or 0, size)
-            file.seek(first)
-            data = file.read(max(min(size if stop is None else stop, size) - first, 0))
-        return Fetched(memoryview(data), first, StoredObject(key, size))
-
     def head(self, key: str) -> StoredObject:
         """Return the size of a file; see `Store.head`."""
-        return _object(key, Path(key).stat())
+        state = Path(key).stat()
+        return StoredObject(with_slashes(key), state.st_size, None, state.st_mtime_ns // 1_000_000)
 
-    def list_all(self, folder: str = "") -> Iterator[StoredObject]:
-        """Yield all files below a folder; links to folders are not followed. See `Store.list_all`."""
-        for path, size, modified in zip(*self.list_columns(folder), strict=True):
-            yield StoredObject(path, size, None, modified // 1_000_000)
+    def list_columns(self, folder: str) -> tuple[list[str], list[int], list[int]]:
+        """Return paths, bytes and times of modification (nanoseconds since 1970 UTC) of all files below a folder.
 
-    def list_columns(self, folder: str = "") -> tuple[list[str], list[int], list[int]]:
-        """Return paths, bytes and times of modification (nanoseconds since 1970 UTC) of all files, as `list_all`."""
+        They are unordered; links to folders are not followed.
+        """
         paths, sizes, times = list[str](), list[int](), list[int]()
-        top = folder or "."
-        left = [top]
+        left = [folder]
         while left:
             here = left.pop()
             try:
                 entries = os.scandir(here)
             except FileNotFoundError:
-                if here == top:
+                if here == folder:
                     raise
                 continue  # removed since it was listed
             with entries:
@@ -201,22 +181,10 @@ class LocalStore(Store):
                         times.append(state.st_mtime_ns)
         return paths if os.sep == "/" else list(map(with_slashes, paths)), sizes, times
 
-    def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
-        """Return the contents of a folder, without dangling links; see `Store.list_folder`."""
-        with os.scandir(folder or ".") as entries:
-            found = list(entries)
-        files = [file for file in map(_file, found) if file is not None]
-        return [entry.name for entry in found if entry.is_dir()], files
-
     def names(self, folder: str) -> list[str]:
         """Return all bare names in a folder, including dangling links."""
-        with os.scandir(folder or ".") as entries:
+        with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
-
-    def put(self, key: str, data: bytes) -> None:
-        """Write a file atomically; see `Store.put`."""
-        with open_local_sink(Path(key)) as sink:
-            sink.write(data)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write a file that must not exist; see `Store.put_if_absent`.
@@ -228,17 +196,9 @@ class LocalStore(Store):
         with open_local_sink(Path(key), exclusive=True, whole=True) as sink:
             sink.write(data)
 
+    def check_exclusive(self, key: str) -> None:
+        """Check nothing: `put_if_absent` replaces no file."""
+
     def delete(self, key: str) -> None:
         """Delete a file; see `Store.delete`."""
         Path(key).unlink()
-
-
-def _object(path: str, state: os.stat_result) -> StoredObject:
-    return StoredObject(with_slashes(path), state.st_size, None, state.st_mtime_ns // 1_000_000)
-
-
-def _file(entry: os.DirEntry[str]) -> StoredObject | None:
-    """Return a file that was listed; None for something else, and for a file removed meanwhile."""
-    with suppress(FileNotFoundError):
-        return _object(entry.path, entry.stat()) if entry.is_file() else None
-    return None
