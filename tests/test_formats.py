@@ -202,7 +202,7 @@ def test_the_command_line_takes_its_files(installed: Path) -> None:
     [
         ("raise RuntimeError('no\\nluck')", "RuntimeError: no luck"),
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
-        ("FORMAT = 5", "broken:FORMAT is no dvcodec.Format, but int"),
+        ("FORMAT = 5", "broken:FORMAT is not a dvcodec.Format, but int"),
         ("import dvcodec; FORMAT = dvcodec.Format(name='x', title='', decode=len)", "is not that of its entry point"),
     ],
 )

@@ -301,7 +301,7 @@ def _installed() -> Mapping[str, _Installed]:
         try:
             loaded = entry.load()
             if not isinstance(loaded, Format):
-                problem = f"{entry.value} is no dvcodec.Format, but {type(loaded).__name__}"
+                problem = f"{entry.value} is not a dvcodec.Format, but {type(loaded).__name__}"
             elif loaded.name != entry.name or entry.name in OWN_KINDS or entry.name in found:
                 problem = f"the name {loaded.name} is not that of its entry point, or is taken"
         except Exception as err:  # noqa: BLE001  (whatever a module of strangers raises)

@@ -192,11 +192,3 @@ def test_hazard_broken_ones_among_valid_ones(name: str) -> None:
         assert caught.value.what == expected.what
         assert caught.value.offset is not None
         assert 0 <= caught.value.offset - 1000 - starts[place] <= sizes[place]
-
-
-def test_only_the_bytes_of_a_bitmap_count() -> None:
-    """What stands behind it in the window does not fill it up."""
-    data = plain([1, 2, 3])
-    for size in range(len(data)):
-        with pytest.raises(DecodeError):
-            bitmaps.expand(Cursor(data), np.array([0]), np.array([size]))

@@ -42,17 +42,6 @@ def test_spread_counts_through_every_piece(spec: tuple[list[int], list[int], lis
     assert found.tolist() == [start + i for start, size in zip(starts, sizes, strict=True) for i in range(size)]
 
 
-@given(pieces())
-def test_gather_copies_every_piece(spec: tuple[list[int], list[int], list[int]]) -> None:
-    values, starts, sizes = spec
-    for kind in (np.uint8, np.uint64):
-        found = gather(np.array(values, kind), np.array(starts, np.int64), np.array(sizes, np.int64))
-        assert found.dtype == kind
-        assert found.tolist() == [
-            value for start, size in zip(starts, sizes, strict=True) for value in values[start : start + size]
-        ]
-
-
 @pytest.mark.parametrize("long", [1, 3])
 @given(pieces())
 def test_long_pieces_are_copied_like_short_ones(long: int, spec: tuple[list[int], list[int], list[int]]) -> None:
@@ -113,14 +102,6 @@ def test_taking_strings_in_any_order(spec: list[bytes], data: st.DataObject) -> 
     index = data.draw(st.lists(st.integers(0, max(len(spec) - 1, 0)), max_size=10 if spec else 0))
     found = ByteStrings.from_list(spec).take(np.array(index, np.int64))
     assert found.to_list() == [spec[i] for i in index]
-    check(found)
-
-
-@given(pieces())
-def test_cutting_copies_pieces(spec: tuple[list[int], list[int], list[int]]) -> None:
-    values, starts, sizes = spec
-    found = ByteStrings.cut(np.array(values, np.uint8), np.array(starts, np.int64), np.array(sizes, np.int64))
-    assert found.to_list() == [bytes(values[a : a + n]) for a, n in zip(starts, sizes, strict=True)]
     check(found)
 
 

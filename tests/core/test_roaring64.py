@@ -15,7 +15,7 @@ from dvcodec import RowSet
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
-from dvcodec.core.roaring import MAX_DV_KEY, encoded_size, pieces_of, walk64
+from dvcodec.core.roaring import MAX_DV_KEY, pieces_of, walk64
 from samples.bitmaps import EMPTY, array, bitmap, gaps, runs, small_bitmaps, vector64
 
 SOME = bitmap(array(0, [1, 5, 9]))
@@ -153,16 +153,6 @@ def test_java_writes_every_key_up_to_the_highest() -> None:
     assert encode(rows) == dense
     assert encode(rows, gap_keys=False) == sparse
     assert decode(dense) == decode(sparse) == rows
-
-
-@each("gap_keys", [True, False])
-@each("keys", [[0], [0, 1], [3], [1, 7, 2000]])
-def test_the_size_is_known_before_encoding(keys: list[int], gap_keys: bool) -> None:
-    rows = {key: BitMap([key]) for key in keys}
-    parts = {key: bitmap(array(0, [key])) for key in keys}
-    assert encoded_size({key: len(data) for key, data in parts.items()}, gap_keys) == len(
-        encode(rows, gap_keys=gap_keys)
-    )
 
 
 def test_a_vector_larger_than_it_may_be_is_not_written() -> None:

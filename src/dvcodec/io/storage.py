@@ -649,7 +649,7 @@ class Storage:
             return bytes(source.read(0, source.size))
 
     def read_small(self, location: str, most: int) -> BytesLike | None:
-        """Read a file at once; None if it has more than `most` bytes, or is local and no regular file.
+        """Read a file at once; None if it has more than `most` bytes, or is local and not a regular file.
 
         Raises:
             OSError: it cannot be read.

@@ -31,7 +31,7 @@ def receive(stream: BinaryIO) -> bytes | None:
     """Return the next message, None at the end of the stream.
 
     Raises:
-        MemoryError: it does not fit. Its bytes are still in the stream, which is of no use any more.
+        MemoryError: it does not fit. Its bytes are still in the stream, which is of no further use.
     """
     head = stream.read(8)
     if len(head) < 8:
@@ -244,7 +244,7 @@ def _sliced(batch: Any, most: int) -> Iterator[Any]:
 
 
 def _warm_up() -> None:
-    """Decode a file, which starts Arrow's threads: their stacks are no memory of a file."""
+    """Decode a file, which starts Arrow's threads: their stacks are not memory of a file."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import orc  # noqa: PLC0415
 
