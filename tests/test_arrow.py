@@ -5,21 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import RowSet, UsageError, iceberg
+from dvcodec import RowSet, UsageError
 from dvcodec.arrow import _filtered, live_rows, row_mask
 
 Make: TypeAlias = Callable[[dict[str, list[int]]], Any]
@@ -117,16 +114,6 @@ def test_mask_by_positions(kind: str) -> None:
         deleted = [position in ROWS for position in wanted]
         assert row_mask(ROWS, positions=POSITIONS[kind](wanted), keep=False).to_pylist() == deleted
         assert row_mask(ROWS, positions=POSITIONS[kind](wanted)).to_pylist() == [not row for row in deleted]
-
-
-@given(
-    st.sets(st.integers(0, 200) | st.integers(0, 2**40), max_size=60),
-    st.lists(st.integers(0, 200) | st.integers(0, 2**40), max_size=60),
-)
-def test_mask_by_positions_against_numpy(deleted: set[int], wanted: list[int]) -> None:
-    some = wanted + sorted(deleted)[::2]
-    expected = ~np.isin(np.array(some, np.int64), np.array(sorted(deleted), np.int64))
-    assert row_mask(RowSet(deleted), positions=np.array(some, np.int64)).to_pylist() == expected.tolist()
 
 
 @each(
@@ -228,23 +215,6 @@ def test_long_stretches_are_copied_by_arrow(rows: RowSet) -> None:
         assert _filtered(Whole(), mask) == mask.true_count
 
 
-@given(
-    st.sets(st.integers(0, 400), max_size=200),
-    st.integers(0, 300),
-    st.lists(st.integers(0, 30), max_size=12),
-    st.booleans(),
-)
-def test_batches_one_after_the_other(deleted: set[int], start: int, sizes: list[int], keep: bool) -> None:
-    rows, at, found = RowSet(deleted), start, []
-    for size in sizes:
-        batch = pa.record_batch({"position": pa.array(range(at, at + size), pa.int64())})
-        found += live_rows(batch, rows, start=at, keep=keep)["position"].to_pylist()
-        at += size
-    whole = np.arange(start, at)
-    gone = np.isin(whole, np.array(sorted(deleted), np.int64))
-    assert found == whole[~gone if keep else gone].tolist()
-
-
 @each("kind", MAKERS)
 def test_live_rows_has_to_know_where_the_rows_are(kind: str) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -344,36 +314,3 @@ assert live_rows(pa.table({"a": [1, 2]}), RowSet([0]), start=0).num_rows == 1
 
 
 # ---------------------------------------------------------------------------------------------------- Parquet
-
-
-@pytest.fixture(scope="module")
-def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """10,007 rows in row groups of 100, the last of 7."""
-    path = tmp_path_factory.mktemp("parquet") / "data.parquet"
-    count = 10_007
-    random = np.random.default_rng(5)
-    table = pa.table({"id": np.arange(count), "customer": random.integers(0, 50, count)})
-    pq.write_table(table, path, row_group_size=100)
-    return path
-
-
-@pytest.fixture(scope="module")
-def deleted(parquet: Path) -> RowSet:
-    """Rows of three customers, a run over several row groups, and the last row."""
-    customer = pq.read_table(parquet)["customer"].to_numpy()
-    rows = RowSet.from_mask(np.isin(customer, [1, 7, 9])) | RowSet.from_ranges([(950, 1_420), (10_006, 10_007)])
-    return iceberg.decode(iceberg.encode(rows))
-
-
-def expected(deleted: RowSet) -> list[int]:
-    gone = set(deleted)
-    return [row for row in range(10_007) if row not in gone]
-
-
-def test_filtered_read_by_row_index(parquet: Path, deleted: RowSet) -> None:
-    table = pq.read_table(parquet)
-    indexed = table.append_column("_pos", pa.array(range(table.num_rows), pa.int64()))
-    wanted = indexed.filter(pc.less(indexed["customer"], 10))
-    found = live_rows(wanted, deleted, row_index="_pos")["id"].to_pylist()
-    ids = set(wanted["id"].to_pylist())
-    assert found == [row for row in expected(deleted) if row in ids]

@@ -1,4 +1,4 @@
-"""Local files and fsspec's file systems behind the interface of stores; errors of stores, and their options."""
+"""fsspec's file systems behind the interface of stores, and local files; errors of stores, and their options."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ from dvcodec.io.store.requests import Requests
 DATA = bytes(range(100))
 
 
-@pytest.fixture(params=["local", "memory"])
-def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, str]]:
-    """A store, and the key of an empty folder in it."""
-    if request.param == "local":
-        yield LocalStore(), str(tmp_path)
-        return
+@pytest.fixture
+def held() -> Iterator[tuple[Store, str]]:
+    """A store of fsspec, and the key of an empty folder in it."""
     files = pytest.importorskip("fsspec").filesystem("memory")
     files.makedirs("/dvcodec-stores")
     yield open_store("memory://dvcodec-stores")
     files.rm("/dvcodec-stores", recursive=True)
 
 
-class TestEveryStore:
+class TestMemory:
     @pytest.mark.parametrize(
         ("start", "stop", "found"),
         [(None, None, DATA), (10, 20, DATA[10:20]), (10, None, DATA[10:]), (90, 200, DATA[90:]), (0, 0, b"")],
@@ -56,11 +53,9 @@ class TestEveryStore:
             with pytest.raises(FileNotFoundError):
                 call(f"{folder}/a")
 
-    def test_lists(self, held: tuple[Store, str], tmp_path: Path) -> None:
+    def test_lists(self, held: tuple[Store, str]) -> None:
         store, folder = held
         for name in ("a", "b", "x/c", "x/y/d", "z/e"):
-            if isinstance(store, LocalStore):
-                (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             store.put(f"{folder}/{name}", name.encode())
         folders, files = store.list_folder(folder)
         assert sorted(folders) == ["x", "z"]
@@ -80,9 +75,8 @@ class TestLocalFiles:
         (tmp_path / "t" / "nowhere").symlink_to("none")
         store, folder = LocalStore(), str(tmp_path / "t")
         assert sorted(store.names(folder)) == ["again", "nowhere", "real"]
-        folders, files = store.list_folder(folder)
-        assert (sorted(folders), files) == (["again", "real"], [])
-        assert [one.key for one in store.list_all(folder)] == [f"{folder}/real/a"]
+        paths, sizes, _ = store.list_columns(folder)
+        assert (paths, sizes, store.head(paths[0]).size) == ([f"{folder}/real/a"], [len(DATA)], len(DATA))
 
 
 class TestFileSystems:

@@ -103,28 +103,7 @@ class TestComparison:
     def refuse(data: bytes) -> bytes:
         raise DecodeError(data.decode())
 
-    def test_a_known_kind_is_counted(self) -> None:
-        found = Comparison("peer", (Kind("long", "because", r"^DecodeError: long"),))
-        for data in (b"longer", b"long"):
-            with pytest.raises(DecodeError):
-                found.compare(data, self.refuse, lambda data: data)
-        assert found.kinds == {"long": {"count": 2, "reason": "because", "bytes": 4, "example": b"long".hex()}}
-
     def test_an_unknown_kind_is_a_finding(self) -> None:
         found = Comparison("peer", (Kind("long", "because", r"^DecodeError: long"),))
         with pytest.raises(AssertionError, match="no known kind: DecodeError: short"):
             found.compare(b"short", self.refuse, lambda data: data)
-
-    def test_another_value_is_a_finding_unless_it_has_a_name(self) -> None:
-        found = Comparison("peer", (), {"twice": "because"})
-        with pytest.raises(AssertionError, match="something else: 2 in place of 1"):
-            found.compare(b"", lambda _: 1, lambda _: 2)
-        found.compare(
-            b"", lambda _: 1, lambda _: 2, differing=lambda ours, theirs: "twice" if theirs == 2 * ours else None
-        )
-        assert found.kinds["twice"]["count"] == 1
-
-    def test_what_only_dvcodec_accepts_is_counted_by_what_the_peer_says(self) -> None:
-        found = Comparison("peer", ())
-        found.compare(b"x", lambda _: 1, self.refuse)
-        assert list(found.kinds) == ["accepted by dvcodec only: DecodeError: x"]

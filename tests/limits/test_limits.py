@@ -10,11 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from dvcodec import LimitExceeded, Limits, RowSet, UsageError, delta, iceberg
-from dvcodec.core.limits import enough_memory
 from limits.cases import CASES
 from limits.making import REFUSED
 
@@ -68,26 +65,3 @@ def test_the_cap_and_the_clock_are_real() -> None:
         "raised",
     ]
     assert found["control: memory"]["message"].startswith(("MemoryError", "_ArrayMemoryError"))
-
-
-@pytest.mark.parametrize(
-    ("name", "decode"),
-    [
-        ("max_vector_bytes", lambda limits: iceberg.decode(iceberg.encode(RowSet(range(0, 99, 2))), limits=limits)),
-        ("max_cardinality", lambda limits: delta.decode(delta.encode(RowSet(range(99))), limits=limits)),
-    ],
-)
-def test_lower_limits_are_kept(name: str, decode: Any) -> None:
-    decode(Limits())
-    with pytest.raises(LimitExceeded, match=rf"Limits\.{name}: expected at most 1"):
-        decode(Limits(**{name: 1}))
-    with pytest.raises(UsageError, match="negative"):
-        Limits(**{name: -1})
-
-
-def test_memory_that_is_not_there_is_a_limit() -> None:
-    with (
-        pytest.raises(LimitExceeded, match=r"x: memory: expected enough for much, found Unable to allocate"),
-        enough_memory("much", "x"),
-    ):
-        np.empty(1 << 60, np.uint8)

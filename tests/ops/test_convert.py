@@ -26,7 +26,6 @@ from dvcodec import (
     Unsupported,
     UsageError,
     convert,
-    decode_at,
     delta,
     iceberg,
     mumbling,
@@ -131,11 +130,6 @@ def test_positions_that_java_cannot_have_do_not_become_paimons(position: int, is
             run(data, "paimon32", data_files=names)
     else:
         assert stored(*run(data, "paimon32", data_files=names)) == [frame] * count
-
-
-def test_a_name_for_no_vector_is_refused_by_its_byte() -> None:
-    with pytest.raises(UsageError, match=r"has no vector at byte 2$"):
-        run(SAMPLES["delta"].data, "iceberg", data_files={1: "a", 3: "b", 2: "c"})
 
 
 # ---------------------------------------------------------------------- no bitmap is built
@@ -332,25 +326,6 @@ def test_rows_above_31_bits_name_their_vector_and_leave_no_file(kind: Target, tm
     with pytest.raises(UsageError):
         convert(source, "paimon32", tmp_path / "out")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
-
-
-LOW = st.dictionaries(
-    st.text("abc", min_size=1, max_size=3),
-    st.lists(st.integers(0, 300) | st.integers(0, 2**31 - 1)).map(RowSet),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(LOW, st.sampled_from(["iceberg", "delta", "paimon64", "paimon32"]))
-def test_rows_below_31_bits_survive_the_way_through_32_bits(sets: dict[str, RowSet], kind: Target) -> None:
-    out = io.BytesIO()
-    names = [location.data_file or "" for location in write(kind, out, sets)]
-    between, written = run(out.getvalue(), "paimon32", data_files=names)
-    assert stored(between, written) == [paimon.encode(sets[name]) for name in names]
-    back, _ = run(between, kind, data_files=names, created_by="x")
-    found = sniff(back)
-    assert [decode_at(back, ref.offset, ref.size) for ref in found.vectors] == [sets[name] for name in names]
 
 
 @given(SETS, st.sampled_from(["iceberg", "delta", "paimon64"]), st.sampled_from(["iceberg", "delta", "paimon64"]))

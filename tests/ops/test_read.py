@@ -17,7 +17,6 @@ from dvcodec import (
     DecodeError,
     LimitExceeded,
     Limits,
-    RowSet,
     Truncated,
     Unsupported,
     UsageError,
@@ -163,13 +162,3 @@ def test_valid_frames_are_found(name: str) -> None:
         assert valid is not None
         assert (valid.cardinality, valid.max) == (rows.cardinality, rows.max)
         assert decode_at(valid.data) == rows
-
-
-def test_large_vectors_are_left_to_be_read_one_by_one() -> None:
-    large, small = RowSet(range(0, 3_000_000, 3)), RowSet([1])
-    frames = [iceberg.encode(rows) for rows in (large, large, small)]
-    for some, together in ((frames, False), (frames[2:] * 100 + frames[:1], True)):
-        data = b"\1" + b"".join(some)
-        with open_source(data) as source:
-            found = list(survey_vectors(source, sniff(data).vectors))
-        assert [valid is not None for _, valid in found] == [together] * len(some)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from cli_runner import run
 from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError, delta, iceberg, paimon, sniff
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage, open_source
-from dvcodec.io.opening import open_mapped
 from dvcodec.io.sink import sync_folder
 from dvcodec.io.target import check_reach, check_step, local_path, network_host
 from dvcodec.tables import open_table
@@ -65,20 +63,6 @@ def test_a_table_on_a_share_names_its_own() -> None:
     check_reach("//HOST/share/x", r"\\host\share\t")
     for path in ("/x", "x", r"C:\x", "file:///x", "file:/x", "s3://b//x", "a//b", r"\x"):
         assert network_host(path) is None
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
-def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
-    """Opening a pipe that nobody writes to would never end."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    for path in (pipe, Path("/dev/zero")):
-        assert not stat.S_ISREG(path.stat().st_mode)
-        for opened in (open_source, open_mapped):
-            with pytest.raises(OSError, match="Not a regular file"), opened(path):
-                pass
-        with pytest.raises(OSError, match="Not a regular file"):
-            sniff(path)
 
 
 def test_memory_that_runs_out_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
