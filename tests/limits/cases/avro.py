@@ -1,4 +1,4 @@
-"""Avro container files, by themselves; the manifests of Iceberg and Paimon are made of them."""
+"""Avro container files, of which the manifests of Iceberg and Paimon are made."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ AVRO_SCHEMAS: Inputs = {
         {**FLAT, "fields": [{"name": f"f{i}", "type": "fixed"} for i in range(20_000)]}, 1, b"\0"
     ),
 }
-"""Of hostile schemas `avro` by itself knows nothing: its callers check the schema first."""
 AVRO_VALUES: Inputs = {
     "bytes without bytes": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "bytes"}]}, 1, zigzag(2**40)),
     "fixed of a terabyte": lambda: avro_file(
@@ -98,6 +97,7 @@ CASES = [
         {
             **avro_blocks(FLAT),
             **AVRO_VALUES,
+            **AVRO_SCHEMAS,
         },
     ),
     *cases(

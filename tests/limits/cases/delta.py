@@ -10,13 +10,12 @@ from pathlib import Path
 from dvcodec import Limits, delta
 from dvcodec.tables import open_table
 from dvcodec.tables.delta.checkpoint import read_batches
-from dvcodec.tables.delta.log import parse_lines
 from dvcodec.tables.folder import Folder
 from limits.cases.parquet import LARGE_FOOTER
-from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames
+from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS
 from limits.making import accepted, case, cases, large, large_file, limit
 from samples import bitmaps
-from samples.bombs import JSONS, MEGA
+from samples.bombs import MEGA
 
 
 def native(vector: bytes) -> bytes:
@@ -24,15 +23,12 @@ def native(vector: bytes) -> bytes:
 
 
 CASES = [
-    *frames("delta.decode", delta.decode),
     *cases(
         "delta.decode of the native layout",
         delta.decode,
         {
             "count": lambda: native(struct.pack("<i", 2**31 - 1) + bytes(100)),
-            "negative count": lambda: native(struct.pack("<i", -1)),
             "size": lambda: native(struct.pack("<ii", 1, 2**31 - 1) + bitmaps.EMPTY),
-            "key beyond the bitmaps": lambda: native(bitmaps.native64(*[FULL] * 2, count=3)),
         },
     ),
     case(
@@ -72,10 +68,6 @@ CASES = [
             "frames of nothing": lambda: b"\1" + bytes(8) * 100_000,
         },
     ),
-    *cases(
-        "delta log", lambda data: [line.text("path") for line in parse_lines(b'{"add":' + data + b"}", "log")], JSONS
-    ),
-    *cases("delta descriptor", delta.Descriptor.from_json, JSONS),
     large_file(
         "delta commit",
         lambda path: open_table(Path(path).parent.parent).snapshot(),

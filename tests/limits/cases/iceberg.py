@@ -13,7 +13,7 @@ from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.manifest_schemas import DELETES
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.metadata.avro_fields import open_avro
-from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, FLAT, avro_blocks, avro_bombs, avro_file
+from limits.cases.avro import FLAT, avro_file
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS, large_puffin
 from limits.cases.vectors import frames, large_blob
@@ -28,9 +28,6 @@ def metadata(path: str) -> object:
 def iceberg_records(path: str) -> int:
     with open_avro(path, Storage()) as (file, _):
         return drained(file.records())
-
-
-read_iceberg = by_path("m.avro", iceberg_records)
 
 
 def manifest(path: str) -> object:
@@ -59,16 +56,6 @@ CASES = [
         PUFFIN_FOOTERS,
         limit("max_metadata_bytes"),
     ),
-    *cases(
-        "iceberg manifest",
-        read_iceberg,
-        {
-            **avro_blocks(FLAT),
-            **AVRO_VALUES,
-            **AVRO_SCHEMAS,
-        },
-    ),
-    *cases("iceberg manifest", read_iceberg, avro_bombs(FLAT), limit("max_metadata_bytes")),
     *cases("iceberg metadata", lambda data: metadata(saved(data, "v1.metadata.json")), JSONS),
     *cases(
         "iceberg metadata",

@@ -8,22 +8,15 @@ from pathlib import Path
 
 from dvcodec import paimon
 from dvcodec.cli.inspect import check_entry
-from dvcodec.core.json_text import parse_json
 from dvcodec.core.report import Status
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from limits.cases.avro import avro_blocks, avro_bombs, avro_file, schema_of
-from limits.cases.vectors import LARGE_FRAME, frames
-from limits.making import SMALL, VECTORS_OF, Case, by_path, case, cases, error, large, large_file, limit, refuse
+from limits.cases.avro import avro_file, schema_of
+from limits.cases.vectors import LARGE_FRAME
+from limits.making import VECTORS_OF, cases, error, large, large_file, limit, refuse
 from samples import bitmaps
-from samples.bombs import BOMB, JSONS, MEGA
-
-# ------------------------------------------------------------------------------------------------------------ vectors
-
-
-# ---------------------------------------------------------------------------------------------------- index manifests
+from samples.bombs import BOMB, MEGA
 
 KNOWN = schema_of(VECTORS_OF / "paimon/java-1.3.1/index-manifest-0")
 
@@ -42,21 +35,7 @@ def hash_index(path: str) -> None:
     refuse(all(check.status is Status.PASS for check in check_entry(entry, str(Path(path).parent))))
 
 
-MANIFESTS = VECTORS_OF / "tables/paimon/java-1.4.2/merged32/table/manifest"
-
-
-def manifests(entry: str, pattern: str, read: Callable[[Folder, str], object]) -> tuple[Case, ...]:
-    """Files of the schema that Java writes."""
-    schema = schema_of(min(MANIFESTS.glob(pattern)))
-    decode = by_path("manifest/m", within(read, "m"))
-    return (
-        *cases(entry, decode, avro_blocks(schema)),
-        *cases(entry, decode, avro_bombs(schema), limit("max_metadata_bytes")),
-    )
-
-
 CASES = [
-    *frames("paimon.decode", paimon.decode),
     *cases(
         "paimon.decode of 32 bits",
         paimon.decode,
@@ -65,15 +44,6 @@ CASES = [
             "containers": lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<HH", 12347, 65535) + b"\xff" * 9000),
         },
     ),
-    *cases(
-        "paimon index file",
-        paimon.load_frames,
-        {
-            "length": lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
-            "frames of nothing": lambda: b"\1" + bytes(8) * 100_000,
-        },
-    ),
-    case("paimon hash index", paimon.decode_hash_index, "odd bytes", lambda: bytes(4 * MEGA + 1)),
     large_file(
         "paimon index file", paimon.load_frames, lambda: large(LARGE_FRAME, "index-1"), limit("max_vector_bytes")
     ),
@@ -83,21 +53,12 @@ CASES = [
         lambda: large(LARGE_FRAME, "index-1"),
         limit("max_vector_bytes"),
     ),
-    *cases("paimon.read_index_manifest", paimon.read_index_manifest, avro_blocks(KNOWN)),
-    *cases(
-        "paimon.read_index_manifest",
-        lambda data: paimon.read_index_manifest(data, limits=SMALL),
-        avro_bombs(KNOWN),
-        limit("max_metadata_bytes"),
-    ),
     large_file(
         "paimon.read_index_manifest",
         paimon.read_index_manifest,
         lambda: large(avro_file(KNOWN, 1, b"\0"), "m"),
         limit("max_metadata_bytes"),
     ),
-    *manifests("paimon manifest", "manifest-[0-9a-f]*", read_manifest),
-    *manifests("paimon manifest list", "manifest-list-*", read_manifest_list),
     large_file(
         "paimon manifest",
         within(read_manifest, "m"),
@@ -128,8 +89,5 @@ CASES = [
         within(read_snapshot, "snapshot/snapshot-1"),
         lambda: large(b"{", "snapshot/snapshot-1"),
         limit("max_metadata_bytes"),
-    ),
-    *cases(
-        "paimon metadata", lambda data: JsonFields.of(parse_json(data, "s", "metadata"), "s").text("location"), JSONS
     ),
 ]
