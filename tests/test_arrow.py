@@ -93,18 +93,14 @@ def test_mask_by_start_against_brute_force(positions: set[int], start: int, leng
 
 POSITIONS: dict[str, Callable[[list[int]], Any]] = {
     "list": list,
-    "tuple": tuple,
     "int64": lambda values: np.array(values, np.int64),
-    "uint64": lambda values: np.array(values, np.uint64),
     "strided": lambda values: np.repeat(np.array(values, np.int64), 2)[::2],
     "Arrow": lambda values: pa.array(values, pa.int64()),
     "Arrow, unsigned": lambda values: pa.array(values, pa.uint64()),
-    "Arrow, sliced": lambda values: pa.array([5, *values, 5], pa.int64())[1:-1],
     "Arrow, chunked": lambda values: pa.chunked_array([values[:1], [], values[1:]], pa.int64()),
     "pandas": lambda values: pd.Series(values, dtype="int64"),
     "pandas, nullable": lambda values: pd.Series(values, dtype="Int64"),
     "polars": lambda values: pl.Series(values, dtype=pl.Int64),
-    "polars, unsigned": lambda values: pl.Series(values, dtype=pl.UInt64),
 }
 
 
@@ -236,21 +232,13 @@ INTEGERS = "flat array of integers"
     ("frame", "said"),
     [
         (pa.table({"i": pa.array([1, None])}), "1 nulls"),
-        (pa.record_batch({"i": pa.array([1, None])}), "1 nulls"),
         (pd.DataFrame({"i": pd.array([1, None], dtype="Int64")}), "1 nulls"),
-        (pd.DataFrame({"i": [1, None]}), "1 nulls"),
         (pl.DataFrame({"i": [1, None]}), "1 nulls"),
         (pa.table({"i": ["1"]}), INTEGERS),
-        (pa.table({"i": [1.5]}), INTEGERS),
-        (pa.table({"i": [True]}), INTEGERS),
         (pa.table({"i": pa.array([1], pa.date32())}), INTEGERS),
-        (pa.table({"i": [[1]]}), INTEGERS),
         (pd.DataFrame({"i": ["1"]}), INTEGERS),
-        (pl.DataFrame({"i": ["1"]}), INTEGERS),
         (pa.table({"i": [-1]}), "position -1 is negative"),
-        (pl.DataFrame({"i": [-1]}), "position -1 is negative"),
         (pa.table([[1], [2]], names=["i", "i"]), "2 columns 'i'"),
-        (pa.RecordBatch.from_arrays([pa.array([1])] * 2, names=["i", "i"]), "2 columns 'i'"),
         (pd.DataFrame([[1, 2]], columns=["i", "i"]), "2 columns 'i'"),
         (pa.table({}), "no column 'i' among no columns"),
     ],

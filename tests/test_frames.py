@@ -81,12 +81,6 @@ def test_other_version_is_refused(version: int) -> None:
     assert (caught.value.expected, caught.value.actual) == (1, version)
 
 
-def test_frames_are_found_with_their_offsets() -> None:
-    assert found(b"\1") == []
-    parts = [frame(16), frame(400, b"y"), frame(17, b"z")]
-    assert found(b"\1" + b"".join(parts)) == [(1, parts[0]), (17, parts[1]), (417, parts[2])]
-
-
 @each("cut", range(1, 20))
 def test_cut_inside_a_frame_is_truncated(cut: int) -> None:
     data = b"\1" + frame(16) + frame(20)

@@ -282,9 +282,3 @@ class TestProtocol:
 
         monkeypatch.setattr(orc, "ORCFile", refuse)
         assert served(message(OPEN, path.read_bytes())) == [worker_program.MEMORY]
-
-    @pytest.mark.parametrize("left_out", [1, 9, 100])
-    def test_a_message_that_breaks_off(self, left_out: int) -> None:
-        """The other end is gone: what it had said is answered."""
-        last = message(OPEN)
-        assert served(message(OPEN, b""), last[:-left_out])[1:] == []

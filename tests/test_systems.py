@@ -34,7 +34,6 @@ def test_paths_have_slashes(given: str, expected: str) -> None:
         ("file://localhost/C:/", "C:/", "/C:/"),
         ("file:///C:", "C:", "/C:"),
         ("file:///lake/C:/t", "/lake/C:/t", "/lake/C:/t"),
-        ("file:///CD:/t", "/CD:/t", "/CD:/t"),
     ],
 )
 def test_urls_of_drives(url: str, windows: str, elsewhere: str) -> None:

@@ -69,15 +69,6 @@ def test_hazard_count_larger_than_the_bytes_can_hold(count: int) -> None:
         assert error.actual == count
 
 
-@pytest.mark.parametrize("tail", [b"\x00", b"\xff" * 11, bytes(1000)])
-def test_hazard_trailing_bytes(tail: bytes) -> None:
-    data = vector64((0, SOME), (3, SOME))
-    with pytest.raises(NotCanonical) as caught:
-        decode(data + tail)
-    assert (caught.value.offset, caught.value.actual) == (len(data), str(len(tail)))
-    assert pyroaring_reads(data + tail) is not None
-
-
 @each("key", [0, 3, 4])
 @each("content", [SOME, EMPTY], ids=["rows", "gap"])
 def test_hazard_keys_descending_or_duplicate(key: int, content: bytes) -> None:
