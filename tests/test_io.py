@@ -516,9 +516,6 @@ def test_file_is_removed(kind: Callable[[Path], Any], file: Path) -> None:
     remove(kind(file))
 
 
-# ---------------------------------------------------------------------------------------------------- extras
-
-
 # ---------------------------------------------------------------------- as files of other libraries
 
 

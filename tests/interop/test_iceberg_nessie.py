@@ -15,14 +15,10 @@ import pyarrow.compute as pc
 import pytest
 
 import amounts
-from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown
+from dvcodec.core.errors import CommitUnknown
 from dvcodec.tables import audit, compact_deletes, enable, open_table
-from dvcodec.tables.iceberg.catalogs import from_catalog
-from dvcodec.tables.iceberg.commit import committer
 from interop.driver import INTEROP, need
 from lake import servers
-from tables.iceberg.deleting import delete
 from tables.iceberg.in_turn import InTurn
 
 pytestmark = [pytest.mark.long, pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -108,18 +104,6 @@ def test_in_turn_with_pyiceberg(catalog: Any, tmp_path: Path, seed: int) -> None
     """Nessie keeps one snapshot, and does not take pyiceberg's new schemas."""
     without = ("tag", "branch", "roll_back", "expire", "evolve")
     InTurn(catalog, f"db.{tmp_path.name}", seed).run(without=without)
-
-
-def test_a_stale_commit_is_refused(catalog: Any, table: str) -> None:
-    writer = committer(from_catalog(catalog, table))
-    base = writer.current()
-    first, second = (file.path for file in base.data_files)
-    catalog.load_table(table).append(pa.table({"id": [1000]}))
-    with pytest.raises(CommitConflict):
-        delete(writer, {first: RowSet([6])}, base=base)
-    delete(writer, {second: RowSet([7])})
-    assert len(ids(catalog, table)) == 100
-    assert audit(from_catalog(catalog, table), orphans=False).ok
 
 
 def test_writers_at_once(catalog: Any, table: str) -> None:

@@ -65,11 +65,9 @@ def read(options: dict[str, str]) -> None:
     ("given", "variables", "file", "sent"),
     [
         (PAIR, {"AWS_SESSION_TOKEN": "TOKEN"}, "", ("OPTION", None)),
-        (PAIR, OTHER, "", ("OPTION", None)),
         (PAIR | {"aws_session_token": "MINE"}, OTHER, "", ("OPTION", "MINE")),
         ({"profile": "p1"}, OTHER, PROFILE, ("P1", None)),
         ({"profile": "p1"}, OTHER, PROFILE + "aws_session_token = MINE", ("P1", "MINE")),
-        ({}, OTHER, DEFAULT, ("ENV", "TOKEN")),
         ({}, dict.fromkeys(OTHER, ""), DEFAULT, ("DEFAULT", None)),
         (
             {},
@@ -243,39 +241,26 @@ def test_what_is_refused_shows_no_secret(
 
 
 @pytest.mark.parametrize(
-    ("variables", "region"),
+    ("given", "variables", "found"),
     [
-        ({}, None),
-        ({"AWS_REGION": "x"}, None),
-        ({"AWS_REGION": ""}, "us-east-1"),
-        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "x"}, "x"),
-        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, "us-east-1"),
+        ({}, {}, (None, None)),
+        ({}, {"AWS_REGION": "x"}, (None, None)),
+        ({}, {"AWS_REGION": ""}, ("us-east-1", None)),
+        ({}, {"AWS_REGION": "", "AWS_DEFAULT_REGION": "x"}, ("x", None)),
+        ({}, {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, ("us-east-1", None)),
+        ({}, {"AWS_ENDPOINT_URL": ""}, (None, "https://s3.us-east-1.amazonaws.com")),
+        ({}, {"AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-central-1"}, (None, "https://s3.eu-central-1.amazonaws.com")),
+        ({"aws_region": "x"}, {"AWS_ENDPOINT": "", "AWS_REGION": "y"}, (None, "https://s3.x.amazonaws.com")),
+        ({}, {"AWS_ENDPOINT_URL_S3": "", "AWS_ENDPOINT_URL": NOWHERE}, (None, NOWHERE)),
+        ({"endpoint": "http://given"}, {"AWS_ENDPOINT_URL": ""}, (None, None)),
+        ({}, {"AWS_ENDPOINT_URL": NOWHERE}, (None, None)),
     ],
 )
-def test_an_empty_region_is_none(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], region: str | None
-) -> None:
-    """Where none is empty, obstore reads the variables rightly."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    values: dict[str, Any] = {}
-    complete("s3", StoreOptions.of(PAIR), values)
-    assert values.get("region") == region
-
-
-@pytest.mark.parametrize(
-    ("given", "variables", "endpoint"),
-    [
-        ({}, {"AWS_ENDPOINT_URL": ""}, "https://s3.us-east-1.amazonaws.com"),
-        ({}, {"AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-central-1"}, "https://s3.eu-central-1.amazonaws.com"),
-        ({"aws_region": "x"}, {"AWS_ENDPOINT": "", "AWS_REGION": "y"}, "https://s3.x.amazonaws.com"),
-        ({}, {"AWS_ENDPOINT_URL_S3": "", "AWS_ENDPOINT_URL": NOWHERE}, NOWHERE),
-        ({"endpoint": "http://given"}, {"AWS_ENDPOINT_URL": ""}, None),
-        ({}, {"AWS_ENDPOINT_URL": NOWHERE}, None),
-    ],
-)
-def test_an_empty_endpoint_is_none(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], variables: dict[str, str], endpoint: str | None
+def test_an_empty_region_or_endpoint_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    variables: dict[str, str],
+    found: tuple[str | None, str | None],
 ) -> None:
     """Amazon's own, or that of another variable; where obstore reads the variables rightly, it is left to them."""
     for name, value in variables.items():
@@ -283,7 +268,7 @@ def test_an_empty_endpoint_is_none(
     options = StoreOptions.of(PAIR | given)
     values = dict(options.values)
     assert complete("s3", options, values) is None
-    assert values.get("aws_endpoint_url_s3") == endpoint
+    assert (values.get("region"), values.get("aws_endpoint_url_s3")) == found
 
 
 @pytest.mark.parametrize("named", ["option", "variable"])
