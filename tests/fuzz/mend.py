@@ -11,6 +11,8 @@ import zlib
 from contextlib import suppress
 
 from fuzz.target import Mutate, overwrite
+from samples.avro import zigzag
+from samples.zap.segments import take, uv
 
 FRAME = 12
 PUFFIN = b"PFA1"
@@ -91,39 +93,23 @@ def bolt(data: bytes) -> bytes:
 # ---------------------------------------------------------------------- Avro
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _long(data: bytes, at: int) -> tuple[int, int]:
     """A zigzag varint: its value and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value >> 1 ^ -(value & 1), at
-        if shift > 63:
-            raise ValueError("no varint")
-
-
-def _zigzag(value: int) -> bytes:
-    value = value << 1 ^ value >> 63
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    raw, at = take(data, at)
+    return raw >> 1 ^ -(raw & 1), at
 
 
 def _header(data: bytes) -> int:
     """Where the metadata of a container file ends."""
     at = 4
     while True:
-        count, at = _varint(data, at)
+        count, at = _long(data, at)
         if count < 0:
-            _, at = _varint(data, at)
+            _, at = _long(data, at)
         if not count:
             return at
         for _ in range(2 * abs(count)):
-            size, at = _varint(data, at)
+            size, at = _long(data, at)
             at += size
             if size < 0 or at > len(data):
                 raise ValueError("no header")
@@ -133,39 +119,31 @@ def avro(data: bytes) -> bytes:
     """A container file of one block: the block's size, and the marker behind it."""
     try:
         at = _header(data)
-        count, block = _varint(data, at + 16)
-        _, content = _varint(data, block)
+        count, block = _long(data, at + 16)
+        _, content = _long(data, block)
     except (ValueError, IndexError):
         return data
     sync = data[at : at + 16]
     records = data[content : max(len(data) - 16, content)]
-    return data[: at + 16] + _zigzag(count) + _zigzag(len(records)) + records + sync
+    return data[: at + 16] + zigzag(count) + zigzag(len(records)) + records + sync
 
 
 def avro_records(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
     """Change the records of the first block, or its count, and nothing else."""
     try:
         at = _header(data)
-        count, block = _varint(data, at + 16)
-        size, content = _varint(data, block)
+        count, block = _long(data, at + 16)
+        size, content = _long(data, block)
     except (ValueError, IndexError):
         return mutate(data, len(data) + 16)
     size = min(max(size, 0), len(data))  # a mutation before may have made it anything
     records = mutate(data[content : content + size], size + 32)
     if rng.random() < 0.1:
         count = rng.choice((0, 1, count + 1, count - 1, 2 * count, 2**31, 2**62, -1))
-    return data[: at + 16] + _zigzag(count) + _zigzag(len(records)) + records + data[at : at + 16]
+    return data[: at + 16] + zigzag(count) + zigzag(len(records)) + records + data[at : at + 16]
 
 
 # ---------------------------------------------------------------------- Protocol Buffers
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def _fields(data: bytes) -> list[tuple[bytes, int, bytes]] | None:
@@ -174,16 +152,15 @@ def _fields(data: bytes) -> list[tuple[bytes, int, bytes]] | None:
     try:
         while at < len(data):
             start = at
-            raw, at = _varint(data, at)
-            wire = (raw << 1 ^ raw >> 63) & 7
+            number, at = take(data, at)
+            wire = number & 7
             key = data[start:at]
             start = at
             if wire == 0:
-                _, at = _varint(data, at)
+                _, at = take(data, at)
                 found.append((key, 0, data[start:at]))
             elif wire == 2:
-                raw, at = _varint(data, at)
-                size = (raw << 1 ^ raw >> 63) & (1 << 64) - 1
+                size, at = take(data, at)
                 if size > len(data) - at:
                     return None
                 found.append((key, 2, data[at : at + size]))
@@ -195,7 +172,7 @@ def _fields(data: bytes) -> list[tuple[bytes, int, bytes]] | None:
                 found.append((key, wire, data[start:at]))
             else:
                 return None
-    except (ValueError, IndexError):
+    except IndexError:
         return None
     return found
 
@@ -213,14 +190,14 @@ def message(data: bytes, rng: random.Random, mutate: Mutate, depth: int = 0) -> 
         fields.insert(rng.randrange(len(fields) + 1), fields[at])
     elif what == 2:
         key, wire, content = fields[at]
-        fields[at] = (_uvarint(rng.randrange(1, 20) << 3 | wire), wire, content)
+        fields[at] = (uv(rng.randrange(1, 20) << 3 | wire), wire, content)
     else:
         key, wire, content = fields[at]
         if wire == 2:
             content = message(content, rng, mutate, depth + 1)
         elif wire == 0:
             top = rng.choice((0, 1, 2, 127, 128, 2**32 - 1, 2**32, 2**63, 2**64 - 1, rng.randrange(1 << 16)))
-            content = _uvarint(top)
+            content = uv(top)
         else:
             content = (mutate(content, len(content)) + bytes(8))[: len(content)]
         fields[at] = (key, wire, content)
@@ -228,7 +205,7 @@ def message(data: bytes, rng: random.Random, mutate: Mutate, depth: int = 0) -> 
 
 
 def _joined(fields: list[tuple[bytes, int, bytes]]) -> bytes:
-    return b"".join(key + (_uvarint(len(content)) + content if wire == 2 else content) for key, wire, content in fields)
+    return b"".join(key + (uv(len(content)) + content if wire == 2 else content) for key, wire, content in fields)
 
 
 def lance_manifest(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
@@ -289,15 +266,14 @@ def _orc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 def _number(data: bytes, number: int) -> int:
     """A number of a message, 0 without it."""
     for key, wire, content in _fields(data) or ():
-        if wire == 0 and key == _uvarint(number << 3):
-            raw, _ = _varint(content, 0)
-            return (raw << 1 ^ raw >> 63) & (1 << 64) - 1
+        if wire == 0 and key == uv(number << 3):
+            return take(content, 0)[0]
     return 0
 
 
 def _with_number(data: bytes, number: int, value: int) -> bytes:
-    key = _uvarint(number << 3)
-    fields = [(own, wire, _uvarint(value) if own == key else content) for own, wire, content in _fields(data) or ()]
+    key = uv(number << 3)
+    fields = [(own, wire, uv(value) if own == key else content) for own, wire, content in _fields(data) or ()]
     return _joined(fields)
 
 
