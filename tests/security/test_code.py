@@ -85,6 +85,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield module.value
 
 
+def packages_of(name: str) -> set[str]:
+    """The packages that a module imports."""
+    return {one.partition(".")[0] for one in imported(tree_of(name))}
+
+
 def offences(tree: ast.AST) -> list[str]:
     """What of a module is forbidden."""
     found = [f"import {name}" for name in imported(tree) if name.partition(".")[0] in FORBIDDEN_MODULES]
@@ -134,12 +139,8 @@ def test_no_name_is_looked_up_in_globals_or_modules() -> None:
 def test_urls_are_opened_in_one_place_alone() -> None:
     """fsspec and obstore, which open any protocol, are imported by the modules that `check_reach` stands before."""
     allowed = {"io/store/filesystems.py"}
-    assert {name for name in MODULES if any(one.partition(".")[0] == "fsspec" for one in imported(tree_of(name)))} == (
-        allowed
-    )
-    assert {name for name in MODULES if any(one.partition(".")[0] == "obstore" for one in imported(tree_of(name)))} == {
-        "io/store/objects.py",
-    }
+    for package, modules in (("fsspec", allowed), ("obstore", {"io/store/objects.py"})):
+        assert {name for name in MODULES if package in packages_of(name)} == modules
     users = {
         name
         for name in MODULES
@@ -156,14 +157,5 @@ PURE = {"dvcodec", "fsspec", "pyiceberg", "rich", "typer", "typing_extensions"}
 
 
 def test_packages_are_known_as_native_or_not() -> None:
-    found = set()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {name.name for name in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                found.add(node.module or "")
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require_extra":
-                found |= {str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)}
-    packages = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+    packages = set.union(*map(packages_of, MODULES)) - sys.stdlib_module_names
     assert packages - PURE - OF_THE_CALLER == (COMPILED - {"zlib", "json"}) | {"lance"}
