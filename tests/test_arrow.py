@@ -299,6 +299,3 @@ from dvcodec.arrow import live_rows
 assert live_rows(pa.table({"a": [1, 2]}), RowSet([0]), start=0).num_rows == 1
 """
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-# ---------------------------------------------------------------------------------------------------- Parquet

@@ -162,9 +162,3 @@ def test_what_is_written_is_read_back(rows: dict[int, set[int]]) -> None:
         assert decode(data) == bitmaps
         assert pyroaring_reads(data) == BitMap64(key << 32 | low for key, lows in rows.items() for low in lows)
         assert walk64(Cursor(data)).gaps == (max(rows, default=-1) + 1 - len(rows) if gap_keys else 0)
-
-
-# ------------------------------------------------------------------ real files
-
-
-# ------------------------------------------------------------------ any bytes whatever

@@ -157,6 +157,3 @@ def test_every_layout_gives_back_what_was_written(values: set[int]) -> None:
             data = vector.encode_payload(rows, magic, **options)
             assert decode_payload(magic.value + data, len(rows)) == rows
             assert decode(frame(magic.value, data), len(rows)) == rows
-
-
-# ------------------------------------------------------------------ any bytes whatever

@@ -186,9 +186,6 @@ def test_row_count_is_checked(name: str) -> None:
     assert found.expected == f"below {highest} (rows of the data file)"
 
 
-# ---------------------------------------------------------------------- any bytes
-
-
 # ---------------------------------------------------------------------- search segments
 
 
