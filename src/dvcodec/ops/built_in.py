@@ -110,21 +110,18 @@ def _stated_cardinality(blob: BlobMetadata) -> int | None:
         return None
 
 
-def _is_puffin(source: Source, head: bytes, limits: Limits) -> bool:
-    del limits
+def _is_puffin(source: Source, head: bytes, _limits: Limits) -> bool:
     size = len(PUFFIN_MAGIC)
     if head[:size] == PUFFIN_MAGIC:
         return True
     return source.size >= 4 * size and bytes(source.read(source.size - size, size)) == PUFFIN_MAGIC
 
 
-def _check_footer(source: Source, container: Container, limits: Limits) -> Iterable[Check]:
-    del source, limits
+def _check_footer(_source: Source, container: Container, _limits: Limits) -> Iterable[Check]:
     return () if container.footer is None else lint(container.footer)
 
 
-def _has_magic(source: Source, head: bytes, limits: Limits, at: int) -> bool:
-    del source, limits
+def _has_magic(_source: Source, head: bytes, _limits: Limits, at: int) -> bool:
     return Magic.find(head[at : at + 4]) is not None
 
 
@@ -132,13 +129,11 @@ def _is_vector_file(source: Source, head: bytes, limits: Limits) -> bool:
     return _has_magic(source, head, limits, at=5) or (source.size == 1 and head == bytes([VERSION]))
 
 
-def _may_be_frame(source: Source, head: bytes, limits: Limits) -> bool:
-    del limits
+def _may_be_frame(source: Source, head: bytes, _limits: Limits) -> bool:
     return 0 < _claims(head, 0) == source.size
 
 
-def _may_be_vector_file(source: Source, head: bytes, limits: Limits) -> bool:
-    del limits
+def _may_be_vector_file(source: Source, head: bytes, _limits: Limits) -> bool:
     return head[:1] == bytes([VERSION]) and any(head[4:8]) and 0 < _claims(head, 1) < source.size
 
 
@@ -174,9 +169,8 @@ def _is_cookie(raw: bytes) -> bool:
     return cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS
 
 
-def _is_narrow(source: Source, head: bytes, limits: Limits) -> bool:
+def _is_narrow(_source: Source, head: bytes, _limits: Limits) -> bool:
     """Whether this begins like a 32-bit bitmap: with its cookie."""
-    del source, limits
     return len(head) >= 8 and _is_cookie(head[:4])
 
 
@@ -207,9 +201,8 @@ def _is_bitmap(source: Source, limits: Limits) -> bool:
 # ------------------------------------------------------------------ Mumbling, Lance, zap
 
 
-def _may_be_mumbling(source: Source, head: bytes, limits: Limits) -> bool:
+def _may_be_mumbling(source: Source, head: bytes, _limits: Limits) -> bool:
     """Whether this may be the header of a Mumbling bitmap with rows, or is the bitmap without any."""
-    del limits
     if head == mumbling.EMPTY:
         return True
     cardinality, containers = int.from_bytes(head[1:4], "little"), int.from_bytes(head[4:6], "little")
@@ -227,9 +220,8 @@ def _is_mumbling(source: Source, head: bytes, limits: Limits) -> bool:
     return True
 
 
-def _is_lance_arrow(source: Source, head: bytes, limits: Limits) -> bool:
+def _is_lance_arrow(source: Source, head: bytes, _limits: Limits) -> bool:
     """Whether this is an Arrow file whose schema names the column of deletion files."""
-    del limits
     if head[: len(ARROW_MAGIC)] != ARROW_MAGIC:
         return False
     return DELETIONS_COLUMN.encode() in bytes(source.read(0, min(source.size, _ARROW_SCHEMA)))
@@ -241,9 +233,8 @@ def _decode_lance_arrow(buf: BytesLike, *, limits: Limits, source: str | None, b
         return read_deletion_file(opened, limits=limits)
 
 
-def _whole(source: Source, limits: Limits) -> Iterable[VectorRef]:
+def _whole(source: Source, _limits: Limits) -> Iterable[VectorRef]:
     """Locate the only vector of a file that is more than the bytes of a vector."""
-    del limits
     return (VectorRef(ContainerKind.LANCE_ARROW, 0, source.size),)
 
 
@@ -259,13 +250,12 @@ def _is_segment(source: Source, head: bytes, limits: Limits) -> bool:
     return bool(fields) and fields[0].name == ID
 
 
-def _may_be_segment(source: Source, head: bytes, limits: Limits) -> bool:
+def _may_be_segment(source: Source, _head: bytes, _limits: Limits) -> bool:
     """Whether this ends with a valid zap footer.
 
     Raises:
         NotCanonical: a segment with a corrupt footer.
     """
-    del head, limits
     try:
         decode_zap_footer(source)
     except (BadMagic, Truncated):
@@ -273,8 +263,7 @@ def _may_be_segment(source: Source, head: bytes, limits: Limits) -> bool:
     return True
 
 
-def _no_vectors(source: Source, limits: Limits) -> Iterable[VectorRef]:
-    del source, limits
+def _no_vectors(_source: Source, _limits: Limits) -> Iterable[VectorRef]:
     return ()
 
 
