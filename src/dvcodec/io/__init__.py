@@ -5,7 +5,7 @@ is a path, a writable file or a URL; a write appears as a whole or not at all. `
 for one reader of many files; `dvcodec.io.store` has the stores themselves.
 """
 
-from dvcodec.io.opening import list_names, open_sink, open_source, remove
+from dvcodec.io.opening import open_sink, open_source, remove
 from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, target_name
 from dvcodec.io.source import (
     RandomAccess,
@@ -33,7 +33,6 @@ __all__ = [
     "StorageOptions",
     "is_partial",
     "is_url",
-    "list_names",
     "open_sink",
     "open_source",
     "read_up_to",

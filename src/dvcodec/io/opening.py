@@ -155,17 +155,6 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
             storage_of(storage_options).remove(str(target))
 
 
-def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:
-    """Return the bare names in a folder (path or URL), unordered.
-
-    Raises:
-        OSError: the folder does not exist or cannot be read.
-        UsageError: a ``file:`` URL with a host, or an unknown protocol.
-        MissingExtra: the package for the URL's protocol is not installed.
-    """
-    return storage_of(storage_options).names(folder)
-
-
 _MAGIC = re.compile(r"[*?\[]")
 
 

@@ -29,7 +29,7 @@ from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, Unsupported, 
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
-from dvcodec.io import SourceTarget, StorageOptions, list_names, open_source, read_window, read_within
+from dvcodec.io import SourceTarget, StorageOptions, open_source, read_window, read_within, storage_of
 from dvcodec.lance import wire
 from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
 from dvcodec.lance.row_ids import RowDatasetVersionSequence, RowIdSequence, decode_row_ids, decode_versions
@@ -401,7 +401,7 @@ def find_manifest(folder: str, version: int | None = None, *, storage_options: S
         OSError: the folder ``_versions`` cannot be listed.
     """
     versions_folder = f"{str(folder).rstrip('/')}/_versions"
-    found = manifest_names(list_names(versions_folder, storage_options=storage_options), versions_folder)
+    found = manifest_names(storage_of(storage_options).names(versions_folder), versions_folder)
     wanted = max(found, default=None) if version is None else version
     if wanted is None or wanted not in found:
         which = "no version" if wanted is None else f"no version {wanted}"
