@@ -335,7 +335,7 @@ def check_repr_and_hash(item: Format) -> None:
 
 
 def _has_hash(value: object) -> bool:
-    """Whether it is no mutable thing, and holds none."""
+    """Whether it is immutable, and so is what it holds."""
     try:
         hash(value)
     except TypeError as error:

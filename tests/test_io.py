@@ -112,7 +112,7 @@ def remote_file(path: Path) -> str:
 
 
 class PathLike:
-    """A path-like that is no Path."""
+    """A path-like object that is not a Path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -296,7 +296,7 @@ fsspec.register_implementation("dvtest", Store, clobber=True)
 
 
 class NoCredentialsError(Exception):
-    """As botocore has it: no OSError."""
+    """As botocore has it: not an OSError."""
 
 
 @each("step", ["size", "read", "write"])

@@ -303,7 +303,7 @@ def test_paths_of_many_beginnings() -> None:
 
 
 def test_records_that_look_like_several() -> None:
-    """A text may hold whole records: they are no records there."""
+    """A text may hold whole records: they are not records there."""
     inside = [one | {"file": one["file"] | {"path": one["file"]["path"] + "s3://bucket" * 3}} for one in ENTRIES]
     schema = record("outer", field("file", record("file", field("path", "string"), field("more", "bytes"))))
     nested = [{"file": {"path": f"s3://{n:040}", "more": b"P" + f"s3://{n:035}".encode() + b"\0"}} for n in range(200)]

@@ -22,7 +22,7 @@ GO = INTEROP / "go"
 
 
 def need(present: bool, what: str) -> None:
-    """Skip without `what`, or fail where DVCODEC_REQUIRE_INTEROP says that a skip is no pass."""
+    """Skip without `what`, or fail where DVCODEC_REQUIRE_INTEROP says that a skip is not a pass."""
     if not present:
         if os.environ.get("DVCODEC_REQUIRE_INTEROP") == "1":
             pytest.fail(f"{what} is not here, and DVCODEC_REQUIRE_INTEROP=1")

@@ -87,7 +87,7 @@ def test_another_page_in_place_of_a_range(teller: Teller) -> None:
 
 
 def test_a_size_of_nobody(teller: Teller) -> None:
-    """What has neither ETag nor time is no answer of a store, and no object of size 0."""
+    """What has neither ETag nor time is not an answer of a store, and not an object of size 0."""
     teller.said = {"HEAD": [(200, {}, b"")]}
     with pytest.raises(StoreError, match="store unavailable: the response has neither ETag nor Last-Modified"):
         store_of(teller).head("a")
