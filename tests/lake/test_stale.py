@@ -64,7 +64,7 @@ class TestReplaced:
     """All bytes that one source gives out are of one object."""
 
     def test_after_bytes_were_given_out(self, bucket: Bucket, size: int, replaced: Size) -> None:
-        """Also by stores that look at no ETag: each answer says of which object it is."""
+        """Also by stores that ignore ETags: each answer says of which object it is."""
         bucket.put({"t/a.bin": pattern(b"a", size)})
         with open_source(f"{bucket.url}/t/a.bin", storage_options=bucket.options) as source:
             given = [bytes(source.read(0, 10))]

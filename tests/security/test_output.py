@@ -115,7 +115,7 @@ def shown_of(secret: bytes, text: str) -> list[str]:
 
 
 def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path) -> None:
-    """A local table may name any local file; the finding is that it is not a vector, and does not show what is in it."""
+    """A local table may name any local file; a finding says that it is not a vector, and shows nothing of it."""
     secret = tmp_path / "secret.txt"
     secret.write_bytes(SECRET)
     made = DeltaBuilder(tmp_path / "t")

@@ -172,7 +172,7 @@ def serve(reading: BinaryIO, writing: BinaryIO, kind: str) -> None:
             send(writing, SYSTEM, _line(err))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as err:  # noqa: BLE001  (a panic of Rust code is no Exception)
+        except BaseException as err:  # noqa: BLE001  (a panic of Rust code is not an Exception)
             if "std::bad_alloc" in str(err):  # of ORC's own reader, which pyarrow calls an unknown error
                 send(writing, MEMORY)
             else:
