@@ -80,15 +80,6 @@ def _without_vectors(home: str) -> str:
 
 ROWS = 3_000_000
 REGIONS = ("north", "south east", "50% off", "Île-de-France")
-QUIET = """
-rootLogger.level = error
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %p %c{1}: %m%n
-"""
 
 
 def spark_demo(folder: Folder = "spark-demo-out") -> None:
@@ -111,7 +102,7 @@ def run(folder: Path, rows: int = ROWS) -> None:
     new_folder(folder)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     java = ensure_java()
-    with _session(f"Spark {pyspark.__version__} started, with {java}") as spark:
+    with _session(f"Spark {pyspark.__version__} started, with {java}", folder / "spark.log") as spark:
         register(spark)
         table, lake = (str(folder.resolve() / name) for name in ("orders", "deletes"))
         with step(f"wrote a partitioned Parquet table of {number(rows)} rows"):
@@ -137,29 +128,36 @@ def run(folder: Path, rows: int = ROWS) -> None:
 
 
 @contextmanager
-def _session(what: str) -> Iterator[SparkSession]:
-    """Start a session on all cores that logs errors only, with its own scratch folder."""
+def _session(what: str, log: Path) -> Iterator[SparkSession]:
+    """Start a session on all cores with its own scratch folder; what its JVM prints goes to a file.
+
+    Raises:
+        UsageError: it did not start.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with tempfile.TemporaryDirectory(prefix="dvcodec-spark-") as scratch:
-        logging = Path(scratch, "log4j2.properties")
-        logging.write_text(QUIET)
+    with tempfile.TemporaryDirectory(prefix="dvcodec-spark-") as scratch, log.open("wb") as printed:
+        settings = {
+            "spark.master": "local[*]",
+            "spark.app.name": "dvcodec spark-demo",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": scratch,
+            "spark.sql.warehouse.dir": str(Path(scratch, "warehouse")),
+            "spark.sql.shuffle.partitions": "8",
+        }
+        conf = SparkConf().setAll(list(settings.items()))
         with step(what):
-            builder = SparkSession.builder.master("local[*]").appName("dvcodec spark-demo")
-            for key, value in {
-                "spark.log.level": "ERROR",
-                "spark.ui.enabled": "false",
-                "spark.ui.showConsoleProgress": "false",
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-                "spark.local.dir": scratch,
-                "spark.sql.warehouse.dir": str(Path(scratch, "warehouse")),
-                "spark.sql.shuffle.partitions": "8",
-            }.items():
-                builder = builder.config(key, value)
-            session = builder.getOrCreate()
+            try:
+                gateway = launch_gateway(conf, popen_kwargs={"stderr": printed})
+            except Exception as error:  # of several types, by the version of Spark
+                raise UsageError(f"Spark did not start: {log} says why") from error
+            session = SparkSession(SparkContext(gateway=gateway, conf=conf))
         try:
             yield session
         finally:

@@ -186,6 +186,233 @@ def walk_keys(
     return ODD
 
 
+@Kernel
+def width(value: np.uint64) -> int:
+    """Return the number of bytes of a number; 0 has none."""
+    size = np.int64(0)
+    while size < _WIDEST and value >> np.uint64(8 * size) != np.uint64(0):
+        size += 1
+    return size
+
+
+@Kernel
+def put(out: Bytes, at: int, value: np.uint64, size: int) -> int:
+    """Write a number of `size` bytes, the lowest first; return the position after it."""
+    for k in range(size):
+        out[at + k] = value >> np.uint64(8 * k) & np.uint64(0xFF)
+    return at + size
+
+
+@Kernel
+def is_state(
+    out: Bytes,
+    addr: int,
+    common: Bytes,
+    is_final: bool,
+    output: np.uint64,
+    inputs: Bytes,
+    outputs: Values,
+    targets: Index,
+) -> bool:
+    """Whether the state at `addr` is this one."""
+    final, count, first, delta_size, output_size, high, low = state(out, addr)
+    if final != is_final or count != len(inputs):
+        return False
+    if final and little(out, low, output_size) != output:
+        return False
+    for i in range(count):
+        byte = out[first - i]
+        if first == addr:
+            byte = common[np.int64(byte) & 0x3F]
+        target, value = follow(out, i, count, delta_size, output_size, high, low)
+        if byte != inputs[i] or value != outputs[i] or target != targets[i]:
+            return False
+    return True
+
+
+@Kernel
+def put_state(
+    out: Bytes,
+    start: int,
+    codes: Bytes,
+    is_final: bool,
+    output: np.uint64,
+    inputs: Bytes,
+    outputs: Values,
+    targets: Index,
+) -> int:
+    """Write a state as `vellum.encode_many` and its neighbours do; return the position after it, or `FULL`."""
+    count = len(inputs)
+    if len(out) - start < 2 * _WIDEST + 4 + (2 * _WIDEST + 1) * count:
+        return FULL
+    delta_size, output_size = np.int64(1 if count else 0), width(output)
+    for i in range(count):
+        delta_size = max(delta_size, width(np.uint64(start - targets[i] if targets[i] else 0)))
+        output_size = max(output_size, width(outputs[i]))
+    at = np.int64(start)
+    is_one = count == 1 and not is_final
+    if is_one and output_size == 0 and targets[0] == start - 1:
+        head = np.int64(0xC0)
+    else:
+        if is_final:
+            at = put(out, at, output, output_size)
+        for i in range(count - 1, -1, -1):
+            at = put(out, at, outputs[i], output_size)
+        for i in range(count - 1, -1, -1):
+            at = put(out, at, np.uint64(start - targets[i] if targets[i] else 0), delta_size)
+        if not is_one:
+            for i in range(count - 1, -1, -1):
+                out[at] = inputs[i]
+                at += 1
+        out[at] = delta_size << 4 | output_size
+        at += 1
+        head = np.int64(0x80)
+    if is_one:
+        code = np.int64(codes[np.int64(inputs[0])])
+        if code == 0:
+            out[at] = inputs[0]
+            at += 1
+        out[at] = head | code
+        return at + 1
+    flag = 0x40 if is_final else 0
+    if 0 < count <= 0x3F:
+        out[at] = flag | count
+        return at + 1
+    out[at], out[at + 1] = 1 if count == 256 else count, flag
+    return at + 2
+
+
+_BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
+"""FNV-1a over 64-bit values."""
+
+
+@Kernel
+def find_or_put(
+    out: Bytes,
+    size: int,
+    registry: Index,
+    common: Bytes,
+    codes: Bytes,
+    is_final: bool,
+    output: np.uint64,
+    inputs: Bytes,
+    outputs: Values,
+    targets: Index,
+) -> tuple[int, int]:
+    """Return the address of a state that the registry has, or else of a new one; and the end of all, or `FULL`."""
+    code = (_BASIS ^ np.uint64(1 if is_final else 0)) * _PRIME
+    code = (code ^ output) * _PRIME
+    for i in range(len(inputs)):
+        code = (code ^ np.uint64(inputs[i])) * _PRIME
+        code = (code ^ outputs[i]) * _PRIME
+        code = (code ^ np.uint64(targets[i])) * _PRIME
+    bucket = np.int64(code % np.uint64(registry.shape[1]))
+    newer, older = registry[0, bucket], registry[1, bucket]
+    if newer and is_state(out, newer, common, is_final, output, inputs, outputs, targets):
+        return newer, np.int64(size)
+    addr = older
+    if not older or not is_state(out, older, common, is_final, output, inputs, outputs, targets):
+        size = put_state(out, size, codes, is_final, output, inputs, outputs, targets)
+        if size < 0:
+            return np.int64(ODD), np.int64(FULL)
+        addr = np.int64(size - 1)
+    registry[0, bucket], registry[1, bucket] = addr, newer
+    return addr, np.int64(size)
+
+
+@Kernel
+def write_keys(
+    data: Bytes,
+    offsets: Index,
+    values: Values,
+    shared: Index,
+    common: Bytes,
+    codes: Bytes,
+    registry: Index,
+    forks: Index,
+    owns: Values,
+    inputs: Bytes,
+    lows: Values,
+    targets: Index,
+    out: Bytes,
+) -> tuple[int, int]:
+    """Write the states of a dictionary as `vellum.build` does.
+
+    Args:
+        data: uint8, all keys, joined.
+        offsets: int64[n + 1], their bounds.
+        values: uint64[n], one per key.
+        shared: int64[n], length of the common prefix of each key and the next one.
+        common: uint8[64], `vellum.COMMON`.
+        codes: uint8[256], the code of each byte in it, or 0.
+        registry: int64[2, buckets], for the addresses of states that may be shared; 0 before.
+        forks: int64[d, 3], for the unfinished states on the path: depth, whether a key ends there, first transition.
+        owns: uint64[d], for the value of the key that ends there.
+        inputs: uint8[t], for the input bytes of their finished transitions.
+        lows: uint64[t], for the smallest values below.
+        targets: int64[t], for the states there.
+        out: uint8, for the states, behind a header.
+
+    Returns:
+        Position after the last state, and address of the root; or `FULL`.
+    """
+    size, count, top = np.int64(_HEADER), np.int64(0), np.int64(0)
+    outputs = np.zeros(256, np.uint64)
+    none = np.uint64(0)
+    forks[0, 0], forks[0, 1], forks[0, 2] = 0, 0, 0
+    for i in range(len(values)):
+        begin = offsets[i]
+        end = offsets[i + 1] - begin
+        if end == shared[i] or end == 0:
+            # This key is a prefix of the next one.
+            if end:
+                top += 1
+                forks[top, 0], forks[top, 2] = end, count
+            forks[top, 1], owns[top] = 1, values[i]
+            continue
+        addr, low = np.int64(0), values[i]
+        while True:
+            stop = max(forks[top, 0], shared[i])
+            for at in range(begin + end - 1, begin + stop, -1):
+                targets[count] = addr
+                outputs[0] = none
+                addr, size = find_or_put(
+                    out, size, registry, common, codes,
+                    False, none, data[at : at + 1], outputs[:1], targets[count : count + 1],
+                )  # fmt: skip
+                if size < 0:
+                    return size, addr
+            if stop > forks[top, 0]:
+                top += 1
+                forks[top, 0], forks[top, 1], forks[top, 2] = stop, 0, count
+            inputs[count], lows[count], targets[count] = data[begin + stop], low, addr
+            count += 1
+            if stop == shared[i]:
+                break
+            end, first = forks[top, 0], forks[top, 2]
+            is_final = forks[top, 1] != 0
+            low = owns[top] if is_final else lows[first]
+            for k in range(first, count):
+                low = min(low, lows[k])
+            for k in range(first, count):
+                outputs[k - first] = lows[k] - low
+            addr, size = find_or_put(
+                out, size, registry, common, codes, is_final, owns[top] - low if is_final else none,
+                inputs[first:count], outputs[: count - first], targets[first:count],
+            )  # fmt: skip
+            if size < 0:
+                return size, addr
+            count = first
+            top -= 1
+    # The sum of outputs to the root is 0. No other state has keys as long, so none is equal.
+    is_final = forks[0, 1] != 0
+    if is_final and count == 0 and owns[0] == none:
+        return size, np.int64(0)
+    output = owns[0] if is_final else none
+    size = put_state(out, size, codes, is_final, output, inputs[:count], lows[:count], targets[:count])
+    return size, size - 1
+
+
 # -------------------------------------------------------------------------- postings
 
 

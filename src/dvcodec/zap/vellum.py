@@ -81,7 +81,7 @@ _BYTE = tuple(bytes((_input,)) for _input in range(256))
 _TAIL = tuple(bytes((ONE | code,)) if code else bytes((_input, ONE)) for _input, code in enumerate(_CODES))
 NEXT = tuple(_tail[:-1] + _BYTE[_tail[-1] | _NEXT] for _tail in _TAIL)
 """A whole state by its input byte: one transition to the state just below, output 0."""
-_COMMON = np.frombuffer(COMMON, np.uint8)
+_COMMON, _CODES_OF = np.frombuffer(COMMON, np.uint8), np.frombuffer(_CODES, np.uint8)
 _MASKS = np.array([(1 << 8 * _size) - 1 for _size in range(_WIDEST + 1)], np.uint64)
 
 _Frame: TypeAlias = tuple[bool, bytes, int, int, int, int]
@@ -866,6 +866,7 @@ def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Index, val
     return _Items(ByteStrings(offsets, data), out_addrs, out_values)
 
 
+_HEAD = (1).to_bytes(HEADER, "little")
 _BUCKETS = 10000
 _BASIS, _PRIME, _MASK = 14695981039346656037, 1099511628211, 2**64 - 1
 """FNV-1a over 64-bit values."""
@@ -895,9 +896,39 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
     if values.dtype != np.uint64 or values.shape != (len(strings),):
         raise UsageError(f"need {len(strings)} values of uint64, got {values.dtype} of shape {values.shape}")
     common = _common_prefixes(strings)
-    writer = _Writer()
-    root = writer.add(strings.to_list(), values.tolist(), common.tolist())
-    return bytes(writer.out + len(strings).to_bytes(8, "little") + root.to_bytes(8, "little"))
+    found = _compiled(strings, values, common)
+    if found is None:
+        writer = _Writer()
+        root = writer.add(strings.to_list(), values.tolist(), common.tolist())
+        found = bytes(writer.out), root
+    states, root = found
+    return states + len(strings).to_bytes(8, "little") + root.to_bytes(8, "little")
+
+
+def _compiled(keys: ByteStrings, values: NDArray[np.uint64], common: Index) -> tuple[bytes, int] | None:
+    """Write the states of all keys in one compiled loop, as `_Writer` does; None without numba."""
+    if not jit.worth(16 * len(keys.data)):  # a byte takes `_Writer` about as long as readers take for 16
+        return None
+    offsets, deepest = jit.frozen(keys.offsets), int(keys.lengths.max(initial=0)) + 1
+    given = (jit.frozen(keys.data), offsets, jit.frozen(values), jit.frozen(common), _COMMON, _CODES_OF)
+    on_path, transitions = min(deepest, len(values)) + 1, min(deepest << 8, len(values)) + 1
+    room = 4 * (len(keys.data) - int(common.sum())) + 1024
+    while True:
+        out = np.zeros(room, np.uint8)
+        out[: len(_HEAD)] = np.frombuffer(_HEAD, np.uint8)
+        found = kernels.write_keys.run(
+            *given,
+            np.zeros((2, _BUCKETS), np.int64),
+            np.zeros((on_path, 3), np.int64),
+            np.zeros(on_path, np.uint64),
+            np.zeros(transitions, np.uint8),
+            np.zeros(transitions, np.uint64),
+            np.zeros(transitions, np.int64),
+            out,
+        )
+        if found is None or found[0] != kernels.FULL:
+            return found and (out[: found[0]].tobytes(), found[1])
+        room *= 2
 
 
 def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
@@ -949,7 +980,7 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self.out = bytearray((1).to_bytes(16, "little"))
+        self.out = bytearray(_HEAD)
         self.last = 1
         self.nodes: tuple[list[Any], list[Any]] = ([None] * _BUCKETS, [None] * _BUCKETS)
         self.addrs = ([0] * _BUCKETS, [0] * _BUCKETS)
