@@ -22,6 +22,8 @@ from battery import outcome
 from dvcodec import DecodeError
 from dvcodec.core import bitmaps, jit
 from dvcodec.core.cursor import Cursor
+from dvcodec.core.ragged import gather
+from dvcodec.core.varints import decode, encode, read_at, uvarints
 from dvcodec.zap import Segment, kernels, vellum
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.footer import Footer, SegmentData
@@ -49,18 +51,23 @@ class Watched(np.ndarray[Any, Any]):
         places = index if isinstance(index, tuple) else (index,)
         assert len(places) == self.ndim
         for place, size in zip(places, self.shape, strict=True):
+            if isinstance(place, slice):
+                assert 0 <= int(place.start or 0) <= int(place.stop) <= size, f"{index} of shape {self.shape}"
+                continue
             assert 0 <= int(place) < size, f"index {index} of an array of shape {self.shape}"
 
 
 @contextmanager
 def running(runs: Callable[..., Any] | None) -> Iterator[Found]:
-    """Run kernels so, however little there is to do; yield what they return."""
+    """Run kernels so, however little there is to do; yield what those of segments return."""
     found: Found = []
 
     def run(self: jit.Kernel[Any], *arguments: Any) -> Any:
         assert runs is not None
-        found.append(runs(self, *arguments))
-        return found[-1]
+        result = runs(self, *arguments)
+        if any(self is kernel for kernel in vars(kernels).values()):
+            found.append(result)
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "worth", lambda _: runs is not None)
@@ -175,6 +182,66 @@ def test_dictionaries_of_many_blocks(
     assert expected[0] == sorted(items)
     assert kernels.FULL in found
     assert found[-1] == (kernels.ODD if deepest == 5 else 0)
+
+
+@ways
+@settings(max_examples=examples(50))
+@given(dictionaries)
+def test_dictionaries_are_written(way: Any, items: dict[bytes, int]) -> None:
+    keys, values = sorted(items), np.array([items[key] for key in sorted(items)], np.uint64)
+    with running(way()) as found:
+        written = vellum.build(keys, values)
+    assert len(found) == 1
+    assert written == vellum.build(keys, values)
+
+
+@ways
+def test_dictionaries_that_outgrow_their_buffer_are_written(way: Any) -> None:
+    """The loop stops where the next state may not fit, and starts again with twice the room."""
+    rng = np.random.default_rng(2)
+    for high in (1, 2**64 - 1):
+        keys = sorted({bytes(key) for key in rng.integers(0, 256, (700, 2), np.uint8)})
+        values = rng.integers(0, high, len(keys), np.uint64, endpoint=True)
+        with running(way()) as found:
+            written = vellum.build(keys, values)
+        assert ((kernels.FULL, kernels.ODD) in found) == (high > 1)
+        assert written == vellum.build(keys, values)
+
+
+# ---------------------------------------------------------------------- numbers and pieces
+
+
+def numbers(data: bytes) -> Any:
+    """All varints, and one from each byte on, as it is in the middle of a segment."""
+    window = Cursor(data)
+    starts = np.arange(len(data))
+    return [
+        [column.tolist() for column in found] for found in (decode(window, "numbers"), read_at(window, starts, "one"))
+    ]
+
+
+@ways
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 300)), st.integers(0, 2**32))
+def test_numbers(way: Any, values: list[int], seed: int) -> None:
+    runs, data = way(), b"".join(map(uvarints, values))
+    with running(runs):
+        encoded, sizes = encode(np.array(values, np.uint64))
+        assert (encoded.tobytes(), sizes.tolist()) == (data, [len(uvarints(value)) for value in values])
+    same(numbers, data, runs)
+    if data:
+        same(numbers, worsened(data, seed), runs)
+
+
+@ways
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9))), st.sampled_from([np.uint8, np.int64, np.uint64]))
+def test_pieces(way: Any, pieces: list[tuple[int, int]], dtype: Any) -> None:
+    values = np.arange(60).astype(dtype)
+    starts, lengths = (np.array([piece[k] for piece in pieces], np.int64) for k in range(2))
+    with running(way()):
+        assert gather(values, starts, lengths).tolist() == [k for at, n in pieces for k in range(at, at + n)]
+        if any(at + n > 55 for at, n in pieces):
+            with pytest.raises(IndexError):
+                gather(values[:55], np.append(starts, 0), np.append(lengths, 0))
 
 
 # ---------------------------------------------------------------------- postings

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core import jit
 from dvcodec.core.errors import UsageError
 
 T = TypeVar("T", bound=np.generic)
@@ -70,7 +71,7 @@ def gather(values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]) -> N
     """Concatenate pieces of a flat array. They must be within it: not checked."""
     if len(starts) and bool((starts[1:] == starts[:-1] + lengths[:-1]).all()):  # already adjacent
         return values[int(starts[0]) : int(starts[-1] + lengths[-1])]
-    if int(lengths.max(initial=0)) < _LONG:
+    if int(lengths.max(initial=0)) < _LONG and not jit.worth(0):
         return values[spread(starts, lengths)]
     bounds = offsets_of(lengths)
     out = np.empty(int(bounds[-1]), values.dtype)
@@ -82,6 +83,10 @@ def copy_pieces(
     out: NDArray[T], places: NDArray[Any], values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]
 ) -> None:
     """Copy pieces of a flat array to `places` of another. Both must be within their array: not checked."""
+    if jit.worth(0) and _are_within(len(out), places, lengths) and _are_within(len(values), starts, lengths):
+        sides = (np.ascontiguousarray(one, np.int64) for one in (places, starts, lengths))
+        if _copy.run(out, jit.frozen(values), *sides) is not None:
+            return
     long = lengths >= _LONG
     if long.any():
         pieces = (places[long].tolist(), starts[long].tolist(), lengths[long].tolist())
@@ -89,6 +94,23 @@ def copy_pieces(
             out[place : place + length] = values[start : start + length]
         places, starts, lengths = places[~long], starts[~long], lengths[~long]
     out[spread(places, lengths)] = values[spread(starts, lengths)]
+
+
+def _are_within(size: int, starts: Index, lengths: Index) -> bool:
+    """Whether these pieces are within an array."""
+    if not len(starts):
+        return True
+    return int(starts.min()) >= 0 and int(lengths.min()) >= 0 and int((starts + lengths).max()) <= size
+
+
+@jit.Kernel
+def _copy(out: NDArray[Any], values: NDArray[Any], places: Index, starts: Index, lengths: Index) -> int:
+    """Copy pieces, all within the arrays, as `copy_pieces`; return how many."""
+    for i in range(len(lengths)):
+        place, start = places[i], starts[i]
+        for k in range(lengths[i]):
+            out[place + k] = values[start + k]
+    return len(lengths)
 
 
 def merge_pieces(lengths: Index, values: NDArray[T], others: Iterable[tuple[int, NDArray[T]]]) -> NDArray[T]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core import jit
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
@@ -41,6 +42,10 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
     starts = np.asarray(positions, np.int64)
     if (i := first_true((starts < 0) | (starts >= end))) is not None:
         raise _truncated(cursor, starts[i], what)
+    if jit.worth(0):
+        values, stops = np.empty(len(starts), np.uint64), np.empty(len(starts), np.int64)
+        if _read_at.run(jit.frozen(data), jit.frozen(starts), values, stops) == len(starts):
+            return values, stops
     first = data[starts]
     values = (first & 0x7F).astype(np.uint64)
     stops = starts + 1
@@ -117,6 +122,11 @@ def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
     """
     data = bytes_of(cursor)
     is_last = data < 0x80
+    if jit.worth(0):
+        count = np.count_nonzero(is_last)
+        values, ends = np.empty(count, np.uint64), np.empty(count, np.int64)
+        if _decode.run(jit.frozen(data), values, ends) == len(data):
+            return values, ends
     ends = np.flatnonzero(is_last)
     if len(data) and not is_last[-1]:
         raise _truncated(cursor, int(ends[-1]) + 1 if len(ends) else 0, what)
@@ -129,6 +139,38 @@ def decode(cursor: Cursor, what: str) -> tuple[Values, Index]:
         wide = index[first]
         values[wide] = _values(cursor, data, others[first], ends[wide], what)
     return values, ends
+
+
+@jit.Kernel
+def _read_at(data: NDArray[np.uint8], starts: Index, values: Values, stops: Index) -> int:
+    """Read a varint of at most 9 bytes at each of these places, all inside; return how many were read."""
+    for i in range(len(starts)):
+        value, shift, at = np.uint64(0), np.uint64(0), starts[i]
+        while at < len(data) and data[at] >= 0x80 and shift < np.uint64(56):
+            value |= np.uint64(data[at] & 0x7F) << shift
+            shift += np.uint64(7)
+            at += 1
+        if at == len(data) or data[at] >= 0x80:
+            return i
+        values[i], stops[i] = value | np.uint64(data[at]) << shift, at + 1
+    return len(starts)
+
+
+@jit.Kernel
+def _decode(data: NDArray[np.uint8], values: Values, ends: Index) -> int:
+    """Read bytes as varints of at most 9 bytes, one for each byte below 128; return how many bytes were read."""
+    place, value, shift = np.int64(0), np.uint64(0), np.uint64(0)
+    for i in range(len(data)):
+        value |= np.uint64(data[i] & 0x7F) << shift
+        if data[i] < 0x80:
+            values[place], ends[place] = value, i
+            place += 1
+            value, shift = np.uint64(0), np.uint64(0)
+        else:
+            shift += np.uint64(7)
+            if shift > np.uint64(56):
+                return i
+    return len(data) if shift == np.uint64(0) else -1
 
 
 def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index, what: str) -> Values:
@@ -185,6 +227,8 @@ def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
     stops = np.cumsum(lengths)
     begins = stops - lengths
     out = np.empty(int(stops[-1]), np.uint8)
+    if jit.worth(0) and _encode.run(jit.frozen(values), out) is not None:
+        return out, lengths
     out[begins] = values.astype(np.uint8)
     open_, rest = begins[wide], values[wide]
     while len(open_):
@@ -192,6 +236,21 @@ def encode(values: NDArray[Any]) -> tuple[NDArray[np.uint8], Index]:
         out[open_] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.view(np.uint8) << 7)
         open_, rest = open_[more] + 1, rest[more] >> np.uint64(7)
     return out, lengths
+
+
+@jit.Kernel
+def _encode(values: Values, out: NDArray[np.uint8]) -> int:
+    """Write values as varints into exactly their bytes; return how many there are."""
+    at = 0
+    for i in range(len(values)):
+        rest = values[i]
+        while rest >= np.uint64(0x80):
+            out[at] = rest & np.uint64(0x7F) | np.uint64(0x80)
+            at += 1
+            rest >>= np.uint64(7)
+        out[at] = rest
+        at += 1
+    return at
 
 
 def uvarints(*values: int) -> bytes:

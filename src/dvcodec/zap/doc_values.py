@@ -265,12 +265,12 @@ def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
         int64[m] document of each term, and the m terms.
     """
     data = values.values.data
-    is_end = data == TERM_END
-    ends = np.flatnonzero(is_end)
+    ends = np.flatnonzero(data == TERM_END)
     counts = np.diff(np.searchsorted(ends, values.values.offsets))
     offsets = np.zeros(len(ends) + 1, np.int64)
     np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
-    return np.repeat(values.docs, counts), ByteStrings(offsets, data[~is_end])
+    terms = np.frombuffer(data.tobytes().translate(None, bytes((TERM_END,))), np.uint8)  # faster than a mask
+    return np.repeat(values.docs, counts), ByteStrings(offsets, terms)
 
 
 _TRAILER = 16

@@ -927,7 +927,7 @@ def _compiled(keys: ByteStrings, values: NDArray[np.uint64], common: Index) -> t
             out,
         )
         if found is None or found[0] != kernels.FULL:
-            return found and (out[: found[0]].tobytes(), found[1])
+            return found and (out[: found[0]].tobytes(), int(found[1]))
         room *= 2
 
 
