@@ -135,7 +135,6 @@ def _session(what: str, log: Path) -> Iterator[SparkSession]:
         UsageError: it did not start.
     """
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -151,10 +150,11 @@ def _session(what: str, log: Path) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(Path(scratch, "warehouse")),
             "spark.sql.shuffle.partitions": "8",
         }
+        java_gateway = import_module("pyspark.java_gateway")  # untyped
         conf = SparkConf().setAll(list(settings.items()))
         with step(what):
             try:
-                gateway = launch_gateway(conf, popen_kwargs={"stderr": printed})
+                gateway = java_gateway.launch_gateway(conf, popen_kwargs={"stderr": printed})
             except Exception as error:  # of several types, by the version of Spark
                 raise UsageError(f"Spark did not start: {log} says why") from error
             session = SparkSession(SparkContext(gateway=gateway, conf=conf))

@@ -189,7 +189,7 @@ def walk_keys(
 @Kernel
 def width(value: np.uint64) -> int:
     """Return the number of bytes of a number; 0 has none."""
-    size = np.int64(0)
+    size = 0
     while size < _WIDEST and value >> np.uint64(8 * size) != np.uint64(0):
         size += 1
     return size
@@ -249,7 +249,7 @@ def put_state(
     for i in range(count):
         delta_size = max(delta_size, width(np.uint64(start - targets[i] if targets[i] else 0)))
         output_size = max(output_size, width(outputs[i]))
-    at = np.int64(start)
+    at = start
     is_one = count == 1 and not is_final
     if is_one and output_size == 0 and targets[0] == start - 1:
         head = np.int64(0xC0)
