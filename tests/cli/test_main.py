@@ -152,37 +152,7 @@ def test_quiet_leaves_the_exit_code_and_errors(puffin: Path, tmp_path: Path) -> 
     assert run("verify", puffin).out, "of this command alone"
 
 
-def test_installed_program(puffin: Path) -> None:
-    program = Path(sys.executable).with_name("dvcodec")
-    if not program.exists():
-        pytest.skip("dvcodec is not installed beside this Python")
-    done = subprocess.run([program, "positions", f"{puffin}@4"], capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"0\n1\n2\n7\n", b"")
-
-
 # ---------------------------------------------------------------------------------------------------- exit codes
-
-
-@each(
-    ("arguments", "code"),
-    [
-        (["inspect", "good"], 0),
-        (["verify", "good"], 0),
-        (["verify", "bad"], 1),
-        (["diff", "good", "other"], 1),
-        (["verify", "bad", "missing"], 2),
-        (["convert", "good"], 2),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
-)
-def test_exit_code_of_a_process(arguments: list[str], code: int, tmp_path: Path) -> None:
-    good = puffin_file(tmp_path / "good")
-    flipped(good, 30, to=tmp_path / "bad")
-    puffin_file(tmp_path / "other", {A: RowSet([9])})
-    result = spawn(*arguments, cwd=tmp_path)
-    assert result.code == code
-    assert bool(result.err) == (code == 2)
-    assert "Traceback" not in result.err
 
 
 # ---------------------------------------------------------------------------------------------------- one line
@@ -202,30 +172,16 @@ WRONG = {
         ["positions", "--limit", "-1", "good"],
         "--limit -1: expected a number of 0 or more, or NAME=VALUE",
     ),
-    "wrong format": (
-        ["convert", "good", "-o", "x", "--to", "csv"],
-        "--to csv: not one of iceberg, delta, paimon32, paimon64, blob",
-    ),
-    "a container for its format": (
-        ["convert", "good", "-o", "x", "--to", "puffin"],
-        "hudi; did you mean 'iceberg'?",
-    ),
+    "a container for its format": (["convert", "good", "-o", "x", "--to", "puffin"], "hudi; did you mean 'iceberg'?"),
     "two vectors as a blob": (
         ["convert", "good", "-o", "x", "--to", "blob"],
         "good: a blob file is exactly one vector",
     ),
-    "no data file": (["convert", "bin@1", "-o", "x", "--to", "iceberg"], "bin: a Puffin file names the data file of"),
     "no data files": (["convert", "bin", "-o", "x", "--to", "iceberg"], "give --data-file 2 times, in file order"),
     "too few data files": (["convert", "bin", "-o", "x", "--to", "iceberg", "--data-file", "a"], "bin: 2 vectors, but"),
     "no such data file": (["ranges", "good", "--data-file", "x"], "no vector of x in 1 file"),
     "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
-    "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),
-    "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: expected one file, found"),
     "rewrite nothing": (["rewrite-paths", "good", "-o", "x"], "give --from and --to, or one or more --map OLD=NEW"),
-    "rewrite twice": (
-        ["rewrite-paths", "good", "-o", "x", "--from", "a", "--to", "b", "--map", "c=d"],
-        "give --from and --to, or one or more --map OLD=NEW",
-    ),
     "no such prefix": (
         ["rewrite-paths", "good", "-o", "x", "--from", "gs://", "--to", "s3://"],
         "good: no data file is in the folder gs://",
@@ -243,7 +199,6 @@ WRONG = {
     "diff of one with many": (["diff", "bin@1", "good"], "bin@1 does not name its data file and good holds several"),
     "merge of vectors without names": (["merge", "bin", "-o", "x"], "choose one by its offset, as in bin@1"),
     "behind the end": (["positions", "good@9999"], "good at byte 9999: byte range: expected a vector, found 0 left of"),
-    "nearly at the end": (["positions", "bin@90"], "bin at byte 90: byte range: expected a vector of at least 8 bytes"),
     "reaches behind the end": (["positions", "bin@1:9999"], "bin at byte 1: byte range: expected 9999 bytes, found"),
     "no such host": (["inspect", "file://far/x"], "file://far/x: a file URL must not name a host"),
     "no such protocol": (["inspect", "nope://x"], "nope://x: Protocol not known: nope"),
@@ -295,19 +250,6 @@ def test_missing_extra_cli(package: str) -> None:
     assert done.stderr == "dvcodec: the command line needs typer and rich: pip install 'dvcodec[cli]'\n"
 
 
-@pytest.mark.parametrize(
-    ("package", "arguments", "extra"),
-    [("fsspec", ["inspect", "memory://x"], "remote"), ("pyarrow", ["demo"], "arrow")],
-)
-def test_missing_extra(package: str, arguments: list[str], extra: str, tmp_path: Path) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from dvcodec.cli import main; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dvcodec: {package} is needed here and is not installed: pip install 'dvcodec[{extra}]'\n"
-    assert not list(tmp_path.iterdir())
-
-
 # ---------------------------------------------------------------------------------------------------- pipes, signals
 
 
@@ -322,8 +264,6 @@ def many_rows(path: Path) -> Path:
         (["positions"], ""),
         (["positions"], "1"),
         (["positions", "--json"], ""),
-        (["inspect"], "1"),
-        (["verify", "--all"], ""),
         (["--help"], ""),
     ],
 )
@@ -357,7 +297,7 @@ main()
 
 
 @needs_posix
-@pytest.mark.parametrize("arguments", [["inspect", "--json"], ["verify"], ["convert", "--to", "delta", "-o", "out"]])
+@pytest.mark.parametrize("arguments", [["inspect", "--json"], ["convert", "--to", "delta", "-o", "out"]])
 def test_interrupt(arguments: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-c", WAITING, *arguments, "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
@@ -488,18 +428,14 @@ def test_standard_output_is_a_target_and_a_sink(puffin: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- text
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
-def test_narrow_encoding(encoding: str, tmp_path: Path) -> None:
+def test_narrow_encoding(tmp_path: Path) -> None:
     name = "s3://lake/größe-\N{SNOWMAN}.parquet"
     puffin = puffin_file(tmp_path / "f", {name: RowSet(range(0, 64, 2)), "empty": RowSet()})
-    result = spawn("inspect", "--rows", "64", puffin, env={"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"})
+    result = spawn("inspect", "--rows", "64", puffin, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert (result.code, result.err) == (0, "")
-    text = result.raw.decode(encoding)
-    assert "\\u2603.parquet" in text
-    assert "55555555555555555555555555555555" in text, "bars are digits: half of every slice is deleted"
-    if encoding == "ascii":
-        assert "gr\\xf6\\xdfe" in text
-        assert "................................" in text
+    assert "gr\\xf6\\xdfe-\\u2603.parquet" in result.out
+    assert "55555555555555555555555555555555" in result.out, "bars are digits: half of every slice is deleted"
+    assert "................................" in result.out
 
 
 HOSTILE = {
@@ -522,41 +458,28 @@ def seen(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-@each("name", HOSTILE.values(), ids=HOSTILE.keys())
-def test_data_file_is_printed_literally(name: str, tmp_path: Path) -> None:
-    for command in ["inspect", "stats", "positions", "ranges", "verify"]:
-        vectors = {f"s3://{name}/f.parquet": RowSet([1]), "other": RowSet([2])}
-        puffin = puffin_file(tmp_path / "f", vectors)
-        options = ["--all"] if command == "verify" else []
-        result = run(command, *options, puffin)
-        assert (result.code, result.err) == (0, "")
-        assert f"s3://{seen(name)}/f.parquet" in result.out
-        assert "\x1b" not in result.out
-
-
 @needs_posix
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
-def test_file_name_is_printed_literally(name: str, tmp_path: Path) -> None:
-    for command in ["inspect", "stats", "verify"]:
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(iceberg.encode(RowSet([1])))
-        result = run(command, file)
+@each("name", HOSTILE.values(), ids=HOSTILE.keys())
+def test_names_are_printed_literally(name: str, tmp_path: Path) -> None:
+    file, data_file = tmp_path / name / "f", f"s3://{name}/f.parquet"
+    file.parent.mkdir(parents=True)
+    puffin_file(file, {data_file: RowSet([1]), "other": RowSet([2])})
+    for command in (["inspect"], ["stats"], ["positions"], ["ranges"], ["verify", "--all"]):
+        result = run(*command, file)
         assert (result.code, result.err) == (0, "")
-        assert seen(str(file)) in result.out
-        assert "\x1b" not in result.out
-        missing = run(command, tmp_path / f"missing{name}")
-        assert seen(str(tmp_path / f"missing{name}")) in missing.complaint
-        assert "\x1b" not in missing.err
+        assert seen(data_file) in result.out
+        assert seen(str(file)) in result.out or command[0] not in ("inspect", "verify")
+        missing = run(*command, f"{file}missing")
+        assert seen(f"{file}missing") in missing.complaint
+        assert "\x1b" not in result.out + missing.err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
-@pytest.mark.parametrize("command", ["inspect", "verify", "stats"])
-def test_file_name_that_is_not_text(command: str, tmp_path: Path) -> None:
+def test_file_name_that_is_not_text(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\xff.puffin"
     Path(os.fsdecode(name)).write_bytes(iceberg.encode(RowSet([1])))
     for options in ([], ["--json"]):
-        done = subprocess.run([*PROGRAM, command, *options, name], capture_output=True, check=False)
+        done = subprocess.run([*PROGRAM, "inspect", *options, name], capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
         assert b"\\udcff.puffin" in done.stdout
     assert json.loads(done.stdout)
@@ -566,15 +489,14 @@ def test_file_name_that_is_not_text(command: str, tmp_path: Path) -> None:
 
 
 @needs_terminal
-@pytest.mark.parametrize(("command", "columns"), [("inspect", 200), ("inspect", 40), ("stats", 80), ("stats", 40)])
-def test_terminal_breaks_no_value(command: str, columns: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [200, 40])
+def test_terminal_breaks_no_value(columns: int, tmp_path: Path) -> None:
     long = "s3://warehouse/db/table/data/day=2026-09-21/00000-0-5f2f8f0e-0001.parquet"
     rows = {long: RowSet.from_ranges([(0, 1_234_567), (9_876_543_210, 9_876_543_211)]), "b": RowSet([3])}
     puffin = puffin_file(tmp_path / "deletes.puffin", rows)
-    code, text = in_terminal(command, puffin, columns=columns)
+    code, text = in_terminal("inspect", puffin, columns=columns)
     assert code == 0
-    more = ("9,876,543,210", "1 array, 19 run") if command == "inspect" else ("0.0125 %",)
-    for value in (long, "1,234,568", "0.000268", *more):
+    for value in (long, "1,234,568", "0.000268", "9,876,543,210", "1 array, 19 run"):
         assert value in text, f"{value} is folded"
     lines = [line for line in text.splitlines() if long not in line and str(tmp_path) not in line]
     assert max(map(len, lines)) <= max(columns, 40)
@@ -607,7 +529,7 @@ def test_colours_in_a_terminal_and_none_with_no_color(puffin: Path) -> None:
 
 
 @needs_terminal
-@pytest.mark.parametrize("command", ["positions", "ranges", "inspect", "verify", "stats"])
+@pytest.mark.parametrize("command", ["positions", "verify"])
 def test_progress_bar_stays_out_of_the_output(command: str, puffin: Path, tmp_path: Path) -> None:
     other = delta_file(tmp_path / "other.bin")
     code, shown = in_terminal(command, puffin, other, columns=100, to=tmp_path / "out")
@@ -637,7 +559,7 @@ class TestInProcess:
 
     @pytest.mark.parametrize("how", ["raised", "by typer"])
     def test_a_reader_that_went_away(self, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-        """`| head` is no failure, and nothing is said of it."""
+        """`| head` is not a failure, and nothing is said of it."""
         silenced: list[bool] = []
 
         error: BaseException = BrokenPipeError()

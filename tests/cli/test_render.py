@@ -28,9 +28,8 @@ from dvcodec.cli.render import Table, density_strip, print_json, share_bar, trac
 from dvcodec.core.text import BARS, NONE_HERE, counted, number, plain
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "no files"), (1, "1 file"), (2, "2 files"), (12_345, "12,345 files")])
-def test_counted(count: int, text: str) -> None:
-    assert counted(count, "file") == text
+def test_counted() -> None:
+    assert [counted(count, "file") for count in (0, 1, 12_345)] == ["no files", "1 file", "12,345 files"]
 
 
 # ---------------------------------------------------------------------------------------------------- density strip
@@ -40,20 +39,9 @@ def test_counted(count: int, text: str) -> None:
     ("rows", "row_count", "width", "bars"),
     [
         (RowSet(), None, 4, "····"),
-        (RowSet(), 100, 4, "····"),
         (RowSet(), 0, 4, "····"),
         (RowSet([0]), None, 4, "█"),
         (RowSet([3]), None, 4, "···█"),
-        (RowSet([0]), 4, 4, "█···"),
-        (RowSet(range(100)), 100, 4, "████"),
-        (RowSet(range(25)), 100, 4, "█···"),
-        (RowSet(range(75, 100)), 100, 4, "···█"),
-        (RowSet(range(24, 26)), 100, 4, "▁▁··"),
-        (RowSet(range(50)), 100, 1, "▅"),
-        (RowSet([99]), 100, 1, "▁"),
-        (RowSet(range(0, 800, 8)), 800, 2, "▂▂"),
-        (RowSet(range(99)), 100, 1, "█"),
-        (RowSet(range(87)), 100, 1, "▇"),
         (RowSet([5, 500]), 10, 2, "·▂"),  # what lies behind the data file's end is not drawn
         (RowSet.from_ranges([(0, 2**32)]), None, 3, "███"),
         (RowSet([2**62]), None, 3, "··▁"),
@@ -101,6 +89,7 @@ def test_table_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["name     rows  what  ", "s3://a  1,000  x     ", "b           7  longer"]
     for width in (21, 80, 10_000):
         assert shown(example(), width, monkeypatch) == lines
+    assert shown(Table("a", "b"), 80, monkeypatch) == []
 
 
 def test_table_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +102,6 @@ def test_table_one_by_one_leaves_out_what_is_not_known(monkeypatch: pytest.Monke
     table.add("a", "1", number(None), "x")
     table.add("b", *[number(None)] * 3)
     assert shown(table, 10, monkeypatch) == ["a", "  rows 1", "  what x", "b"]
-
-
-def test_table_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(Table("a", "b"), 80, monkeypatch) == []
 
 
 def test_table_cells_are_literal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +310,7 @@ def test_streams_of_any_encoding(text: str, encoding: str, written: bytes, monke
 
 
 def test_other_errors_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that is no file is written as it is; bytes that are no text are no character to replace."""
+    """A stream that is not a file is written as it is; bytes that are not text are not characters to replace."""
     monkeypatch.setattr(sys, "stdout", StringIO())
     speak_any_encoding()
     with pytest.raises(UnicodeDecodeError, match="invalid start byte"):

@@ -126,13 +126,6 @@ def test_rewrite_paths_by_whole_steps(old: str, new: str, expected: str, tmp_pat
     assert set(iceberg.read_deletion_vectors(out)) == {expected}
 
 
-def test_rewrite_paths_leaves_half_steps(tmp_path: Path) -> None:
-    file = puffin_file(tmp_path / "old.puffin", {"s3://lake/t/b": RowSet([1])})
-    result = run("rewrite-paths", file, "-o", tmp_path / "new.puffin", "--from", "s3://la", "--to", "gs://z")
-    assert (result.code, result.out) == (2, "")
-    assert result.complaint == f"{file}: no data file is in the folder s3://la"
-
-
 def test_parts_of_puffin_files_need_a_name(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.puffin"
     for command in (["convert", "--to", "iceberg"], ["merge"]):

@@ -37,26 +37,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.dv", [Target("a.dv")]),
         ("missing", [Target("missing")]),
         ("*.dv", [Target("a.dv"), Target("b.dv")]),
-        ("[ab].dv", [Target("a.dv"), Target("b.dv")]),
         ("sub/**", [Target("sub/d.dv"), Target("sub/deep/e.dv")]),
         ("sub/.h*", [Target("sub/.hidden")]),
-        ("./*.dv", [Target("a.dv"), Target("b.dv")]),
         ("a**", [Target("a.dv")]),
         ("**/*.dv", [Target("a.dv"), Target("b.dv"), Target("sub/d.dv"), Target("sub/deep/e.dv")]),
-        ("sub/deep", [Target("sub/deep/e.dv", found=True)]),
-        (
-            "sub",
-            [
-                Target("sub/.hidden", found=True),
-                Target("sub/d.dv", found=True),
-                Target("sub/deep/e.dv", found=True),
-            ],
-        ),
+        ("sub", [Target(f"sub/{name}", found=True) for name in (".hidden", "d.dv", "deep/e.dv")]),
         ("-", [Target("-")]),
         ("-@4:39", [Target("-", 4, 39)]),
         ("a.dv@4", [Target("a.dv", 4)]),
         ("a.dv@4:39", [Target("a.dv", 4, 39)]),
-        ("a.dv@0", [Target("a.dv", 0)]),
         ("a@b@4:39", [Target("a@b", 4, 39)]),
         ("a@b", [Target("a@b")]),
         ("none.dv@x:3", [Target("none.dv@x:3")]),
@@ -115,7 +104,7 @@ def test_expand_refuses(name: str, said: str, folder: Path) -> None:
         expand([name])
 
 
-@pytest.mark.parametrize("name", ["sub", "sub/deep", "*.dv", "**/*"])
+@pytest.mark.parametrize("name", ["sub/deep", "*.dv"])
 @pytest.mark.usefixtures("folder")
 def test_only_refuses_folders_and_several(name: str) -> None:
     with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: expected one file, found"):
@@ -152,7 +141,7 @@ def test_part_of_a_file(name: str, rows: list[int], tmp_path: Path, monkeypatch:
 
 
 @each("place", ["0:0", "0:1", "0:7", "1:1", "1:7", "0:40", "1:39", "1:47", "1:49", "85", "90"])
-@each("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+@each("command", ["inspect", "positions", "verify", "convert"])
 def test_parts_that_are_not_a_whole_vector(command: str, place: str, tmp_path: Path) -> None:
     name = f"{delta_file(tmp_path / 'bin')}@{place}"
     options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
@@ -173,7 +162,7 @@ def test_part_that_is_a_container_itself(tmp_path: Path) -> None:
     assert run("verify", f"{outer}@4:{len(inner)}").code == 0
 
 
-@each("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+@each("command", ["inspect", "positions", "verify", "convert"])
 def test_errors_in_a_part_have_the_offset_of_the_file(command: str, tmp_path: Path) -> None:
     bad = flipped(delta_file(tmp_path / "bin"), 70, to=tmp_path / "bad")
     options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
@@ -279,11 +268,10 @@ def test_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 
 
 @needs_posix
-@pytest.mark.parametrize("command", ["verify", "inspect", "positions", "stats"])
-def test_a_pipe_by_its_name_is_refused(tmp_path: Path, command: str) -> None:
+def test_a_pipe_by_its_name_is_refused(tmp_path: Path) -> None:
     """Without a writer it would block."""
     os.mkfifo(tmp_path / "pipe")
-    done = run(command, str(tmp_path / "pipe"))
+    done = run("verify", tmp_path / "pipe")
     assert done.code == 2
     assert f"{tmp_path / 'pipe'}: Not a regular file" in done.err
 

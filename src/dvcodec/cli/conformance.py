@@ -8,9 +8,10 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -18,10 +19,6 @@ from dvcodec.cli.render import Table, print_json
 from dvcodec.cli.targets import Json
 from dvcodec.core.errors import UsageError
 from dvcodec.core.text import counted, plain
-
-VERDICTS = ("right", "refused", "accepted", "wrong", "crashed", "silent", "skipped")
-"""What a decoder does with a file; the first two are right for valid and for corrupt files."""
-
 
 _HOPELESS = 8
 
@@ -86,7 +83,7 @@ def read_corpus(folder: str) -> list[Case]:
         if stated["version"] == 1:
             return [Case(**case) for case in stated["cases"]]
     except (ValueError, TypeError, KeyError) as err:
-        raise UsageError(f"{path}: no corpus: {err}") from None
+        raise UsageError(f"{path}: not a corpus: {err}") from None
     raise UsageError(f"{path}: expected version 1, found {stated['version']}")
 
 
@@ -113,46 +110,40 @@ def run_decoder(command: list[str], folder: Path, cases: list[Case], seconds: fl
                     break
 
 
-class _started:  # noqa: N801  (used like a function)
-    """A process that is given all questions, and a queue of its answers, which ends with None."""
+@contextmanager
+def _started(command: list[str], folder: Path, cases: list[Case]) -> Iterator[queue.Queue[str | None]]:
+    """Start a process that is given all questions; yield a queue of its answers, which ends with None."""
+    try:
+        process = subprocess.Popen(  # noqa: S603  (the user's own command)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+        )
+    except OSError as err:
+        raise UsageError(f"{command[0]}: cannot be started: {err.strerror}") from None
+    questions = "".join(f"{case.format}\t{(folder / case.file).resolve()}\n" for case in cases)
+    answers: queue.Queue[str | None] = queue.Queue()
 
-    def __init__(self, command: list[str], folder: Path, cases: list[Case]) -> None:
-        try:
-            self._process = subprocess.Popen(  # noqa: S603  (the user's own command)
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
-            )
-        except OSError as err:
-            raise UsageError(f"{command[0]}: cannot be started: {err.strerror}") from None
-        self._questions = "".join(f"{case.format}\t{(folder / case.file).resolve()}\n" for case in cases)
-        self._answers: queue.Queue[str | None] = queue.Queue()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._ask, self._listen)]
+    def ask(pipe: IO[str]) -> None:
+        with suppress(OSError), pipe:  # it may have ended
+            pipe.write(questions)
 
-    def __enter__(self) -> queue.Queue[str | None]:
-        for thread in self._threads:
-            thread.start()
-        return self._answers
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self) -> None:
-        assert self._process.stdin is not None  # noqa: S101
-        try:
-            with self._process.stdin as pipe:
-                pipe.write(self._questions)
-        except OSError:  # it ended
-            return
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101
-        with self._process.stdout as pipe:
+    def listen(pipe: IO[str]) -> None:
+        with pipe:
             for line in pipe:
                 if line.strip():
-                    self._answers.put(line.strip())
-        self._answers.put(None)
+                    answers.put(line.strip())
+        answers.put(None)
+
+    works = ((ask, process.stdin), (listen, process.stdout))
+    threads = [threading.Thread(target=work, args=(pipe,), daemon=True) for work, pipe in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        process.kill()
+        process.wait()
+        for thread in threads:
+            thread.join()
 
 
 def conformance(

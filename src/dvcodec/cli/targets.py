@@ -546,10 +546,14 @@ class Tour:
                 next(coming)
             yield target
 
-    def containers(self) -> Iterator[Opened]:
-        """Open the containers among the targets; other files found in folders are skipped."""
+    def containers(self, *, strict: bool = False) -> Iterator[Opened]:
+        """Open the containers among the targets; other files found in folders are skipped.
+
+        Args:
+            strict: whether the error of one target is raised, not reported.
+        """
         for target in self:
-            with self.turn(), open_target(target) as found:
+            with nullcontext() if strict else self.turn(), open_target(target) as found:
                 if found is None:
                     self.skipped += 1
                 else:
@@ -595,12 +599,7 @@ class Tour:
 def opened(names: list[str], what: str) -> Iterator[Opened]:
     """Open all targets in turn; an error ends the command."""
     tour = Tour(names, what, silent=True)
-    for target in tour:
-        with open_target(target) as found:
-            if found is None:
-                tour.skipped += 1
-            else:
-                yield found
+    yield from tour.containers(strict=True)
     tour.report_skipped()
 
 
