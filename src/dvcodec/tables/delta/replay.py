@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,7 +273,7 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
         return self._part_of(cast("FileKey", key)) is not None
 
     def __iter__(self) -> Iterator[FileKey]:
-        return self.listed().keys()
+        return (file.key for file in self.listed())
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -282,7 +282,7 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
         return len(self._numbers) - len(self._gone) + len(self.parsed())
 
 
-class Listed(Sequence[AddFile]):
+class Listed:
     """Live logical files in log order, with what is known of them in columns. Files are parsed when looked at.
 
     Args:
@@ -291,23 +291,16 @@ class Listed(Sequence[AddFile]):
 
     def __init__(self, parts: Sequence[tuple[Columns, Index] | Sequence[AddFile]]) -> None:
         self._parts = parts
-        counts = [len(part[1]) if isinstance(part, tuple) else len(part) for part in parts]
-        self._stops = list(accumulate(counts))
+        self._stops = list(accumulate(len(part[1] if isinstance(part, tuple) else part) for part in parts))
         self._looked_at: dict[int, AddFile] = {}
 
     def __len__(self) -> int:
         return self._stops[-1] if self._stops else 0
 
-    @overload
-    def __getitem__(self, number: int) -> AddFile: ...
+    def __iter__(self) -> Iterator[AddFile]:
+        return map(self.__getitem__, range(len(self)))
 
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[AddFile]: ...
-
-    def __getitem__(self, number: int | slice) -> AddFile | Sequence[AddFile]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        number = range(len(self))[number]
+    def __getitem__(self, number: int) -> AddFile:
         found = self._looked_at.get(number)
         if found is None:
             place = bisect_right(self._stops, number)
@@ -316,15 +309,6 @@ class Listed(Sequence[AddFile]):
             found = AddFile.parse(part[0][int(part[1][inner])]) if isinstance(part, tuple) else part[inner]
             self._looked_at[number] = found
         return found
-
-    def keys(self) -> Iterator[FileKey]:
-        """Yield the identity of each."""
-        for part in self._parts:
-            if isinstance(part, tuple):
-                keys = list(part[0].keys)
-                yield from (keys[row] for row in part[1].tolist())
-            else:
-                yield from (file.key for file in part)
 
     def parsed(self) -> Iterator[int]:
         """Yield the numbers of the files that are not in columns."""
@@ -335,16 +319,11 @@ class Listed(Sequence[AddFile]):
     @cached_property
     def paths(self) -> list[str]:
         """The paths of their data files."""
-        return self._joined(
-            lambda actions, rows: _taken(actions.paths or [], rows), lambda files: [one.path for one in files]
-        )
+        return self._texts(lambda file: file.path)
 
-    @cached_property
     def path_keys(self) -> list[str]:
-        """The first members of their keys."""
-        return self._joined(
-            lambda actions, rows: _taken(actions.paths or [], rows), lambda files: [one.key[0] for one in files]
-        )
+        """Return the first members of their keys."""
+        return self._texts(lambda file: file.key[0])
 
     @cached_property
     def sizes(self) -> Index:
@@ -430,8 +409,8 @@ class Listed(Sequence[AddFile]):
             lambda files: np.array([one.action.get("stats") is not None for one in files], np.bool_),
         ).astype(np.bool_)
 
-    def with_statistics(self, pattern: str) -> Iterator[int]:
-        """Yield the numbers of files whose statistics may match a pattern of RE2, parsed ones among them.
+    def may_match(self, pattern: str) -> Flags:
+        """Return which files may have statistics that match a pattern of RE2: all that are not in columns.
 
         Args:
             pattern: the regular expression.
@@ -443,15 +422,11 @@ class Listed(Sequence[AddFile]):
                 return np.ones(len(rows), np.bool_)
             return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), True))[rows]
 
-        found = self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_))
-        yield from np.flatnonzero(found).tolist()
+        return self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_)).astype(np.bool_)
 
-    def _joined(
-        self,
-        of_columns: Callable[[Columns, Index], list[str]],
-        of_files: Callable[[Sequence[AddFile]], list[str]],
-    ) -> list[str]:
-        parts = (of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts)
+    def _texts(self, of_file: Callable[[AddFile], str]) -> list[str]:
+        """Return the paths of files in columns, each of which is its own key, and a text of each of the others."""
+        parts = (_paths(*part) if isinstance(part, tuple) else map(of_file, part) for part in self._parts)
         return list(chain.from_iterable(parts))
 
     def _numbers(
@@ -525,8 +500,9 @@ def _numbered(codes: Index, values: Sequence[Value], known: dict[Value, int]) ->
     return numbers[inverse.reshape(-1)]
 
 
-def _taken(values: list[str], rows: Index) -> list[str]:
-    return values if len(rows) == len(values) else [values[row] for row in rows.tolist()]
+def _paths(actions: Columns, rows: Index) -> list[str]:
+    paths = actions.paths or []
+    return paths if len(rows) == len(paths) else [paths[row] for row in rows.tolist()]
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

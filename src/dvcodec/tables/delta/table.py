@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dvcodec.ops.convert import VectorStats, measure
 from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, VectorGroup
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.checkpoint import Actions, Columns, read_batches, read_sidecars
-from dvcodec.tables.delta.log import LOG, AddFile, Log, LogicalFile, Metadata, Protocol, plain_path
+from dvcodec.tables.delta.log import LOG, AddFile, Log, LoggedVector, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
     ActionChecks,
@@ -84,7 +84,7 @@ class DeltaSnapshot(Snapshot):
         transactions: see `State`.
         listed: the live logical files.
         first: int64, the number in `listed` of each data file.
-        with_vector: int64, the number in `listed` of each vector.
+        file_of: int64, the number of the data file of each vector.
         partitions: reads the partitions of data files.
     """
 
@@ -95,7 +95,7 @@ class DeltaSnapshot(Snapshot):
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     listed: Listed = field(repr=False, compare=False)
     first: Index = field(repr=False, compare=False)
-    with_vector: Index = field(repr=False, compare=False)
+    file_of: Index = field(repr=False, compare=False)
     partitions: PartitionReader = field(repr=False, compare=False)
 
     has_vectors_with_files = True
@@ -164,20 +164,17 @@ class DeltaSnapshot(Snapshot):
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""
         added = self._record(vector, AddFile)
-        assert vector.data_file is not None and added.vector is not None  # noqa: S101, PT018
-        descriptor, rows = added.vector.descriptor, added.rows
+        path, rows, descriptor = str(vector.data_file), added.rows, _logged(added).descriptor
         limits = self.table.folder.storage.limits
         if descriptor == EMPTY:
-            return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
+            return (DeletedRows(path, RowSet(), replace(_NO_ROWS, row_count=rows)),)
         if descriptor.is_inline:
             text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
             found = read_inline(text, size, cardinality=vector.cardinality, limits=limits, source=vector.where)
-            stats = measure(found, row_count=rows, size=size)
-        else:
-            with self.table.folder.storage.open(vector.location) as source:
-                found = read_vector(source, replace(descriptor, cardinality=vector.cardinality or 0), limits)
-                return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
-        return (DeletedRows(vector.data_file, found.load(), stats),)
+            return (DeletedRows(path, found.load(), measure(found, row_count=rows, size=size)),)
+        with self.table.folder.storage.open(vector.location) as source:
+            found = read_vector(source, replace(descriptor, cardinality=vector.cardinality or 0), limits)
+            return (DeletedRows(path, found.load(), measure(found, row_count=rows)),)
 
     def has_columns_of(self, other: DeltaSnapshot) -> bool:
         """Compare the schemas as they are recorded, names in data files included; see `Snapshot.has_columns_of`."""
@@ -273,11 +270,8 @@ class DeltaSnapshot(Snapshot):
         """Find statistics whose times may be off by seconds (``delta-statistics``): Delta Spark skips files by them."""
         if '"timestamp"' not in self.metadata.schema:
             return
-        numbers = {number: place for place, number in enumerate(self.first.tolist())}
-        for number in self.listed.with_statistics(MAY_BE_SHORT_OFFSET):
-            if number not in numbers:
-                continue
-            file = self.data_files[numbers[number]]
+        for number in np.flatnonzero(self.listed.may_match(MAY_BE_SHORT_OFFSET)[self.first]).tolist():
+            file = self.data_files[number]
             text = self._record(file, AddFile).action.get("stats")
             if isinstance(text, str) and (found := SHORT_OFFSET.search(text)):
                 what, expected = "statistics of a data file", "offsets with the seconds that they had before 1973"
@@ -290,6 +284,11 @@ class DeltaSnapshot(Snapshot):
         return read_schema(self.protocol, self.metadata)
 
 
+def _logged(added: AddFile) -> LoggedVector:
+    """Return the vector of a logical file that has one."""
+    return cast("LoggedVector", added.vector)
+
+
 class _FileColumns(FileColumns):
     def __init__(self, snapshot: DeltaSnapshot) -> None:
         super().__init__(snapshot.data_files)
@@ -297,9 +296,8 @@ class _FileColumns(FileColumns):
 
     @cached_property
     def paths(self) -> Sequence[str]:
-        if not isinstance(self.files, OnDemand):
-            return super().paths
-        return [path for path in self.files.paths if path is not None]
+        paths = self._snapshot.listed.paths
+        return [paths[number] for number in self._snapshot.first.tolist()]
 
     @cached_property
     def locations(self) -> Sequence[str]:
@@ -337,9 +335,7 @@ class _VectorColumns(VectorColumns):
 
     @cached_property
     def files(self) -> Index:
-        known = self._snapshot.numbers
-        assert isinstance(self.vectors, OnDemand)  # noqa: S101
-        return np.array([known[path] for path in self.vectors.paths if path is not None], np.int64)
+        return self._snapshot.file_of
 
     @cached_property
     def bitmaps(self) -> Flags:
@@ -499,7 +495,7 @@ class DeltaTable(WritableTable):
             transactions=state.transactions,
             listed=listed,
             first=first,
-            with_vector=with_vector,
+            file_of=np.searchsorted(first, file_of[with_vector]),
             partitions=partitions,
         )
 
@@ -509,7 +505,7 @@ class DeltaTable(WritableTable):
         Raises:
             NotCanonical: a data file is live with and without a vector.
         """
-        keys = listed.path_keys
+        keys = listed.path_keys()
         if len(set(keys)) == len(keys):
             return np.arange(len(keys))
         first: dict[str, int] = {}
@@ -578,16 +574,15 @@ class DeltaTable(WritableTable):
         return DataFile(added.path, self.folder.locate(added.path), added.rows, added.size, label, values, record=added)
 
     def _vector(self, added: AddFile, data_file: str) -> DeletionVector:
-        assert added.vector is not None  # noqa: S101
-        path, descriptor = added.vector.path, added.vector.descriptor
+        logged = _logged(added)
         return DeletionVector(
             "delta",
             data_file,
-            path,
-            self.folder.locate(path) if path else "",
-            descriptor.offset,
-            descriptor.size_in_bytes if descriptor.is_inline else descriptor.frame_size,
-            descriptor.cardinality,
+            logged.path,
+            self.folder.locate(logged.path) if logged.path else "",
+            logged.descriptor.offset,
+            logged.stored_size,
+            logged.descriptor.cardinality,
             record=added,
         )
 
