@@ -17,7 +17,7 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.tables import Folder, open_table
 from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.paimon import manifests
-from dvcodec.tables.paimon.entries import Entries
+from dvcodec.tables.paimon.manifests import Entries
 from samples.paimon_table import MANIFEST_SCHEMA, PaimonFile, build_paimon
 
 NONE = {"_MIN_VALUES": bytes(12), "_MAX_VALUES": bytes(12), "_NULL_COUNTS": [0, None]}

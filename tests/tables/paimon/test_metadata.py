@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported, paimon
 from dvcodec.tables import Folder, SnapshotInfo
-from dvcodec.tables.paimon.entries import Entries, ManifestEntry
-from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
+from dvcodec.tables.paimon.manifests import Entries, ManifestEntry, read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema, numbered, parse_type, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import Layout, PartitionSpec, decode_row, external_path
 from samples.paimon_table import FILE_FIELDS, MANIFEST_SCHEMA, PaimonFile, build_paimon, encode_row, rewrite_avro

@@ -16,7 +16,7 @@ from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon.entries import DataFileMeta, Entries, ManifestEntry, identity_of
+from dvcodec.tables.paimon.manifests import DataFileMeta, Entries, ManifestEntry, identity_of
 from dvcodec.tables.paimon.metadata import (
     DataType,
     Field,

@@ -36,7 +36,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -67,8 +67,16 @@ from dvcodec.tables.deleting.run import Committer, Written, check_next, check_re
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, Enabled, FileDelete
-from dvcodec.tables.paimon.entries import DELETE, ENTRIES, DataFileMeta, Entries, ManifestEntry, read_entry
-from dvcodec.tables.paimon.manifests import LIST, read_stored
+from dvcodec.tables.paimon.manifests import (
+    DELETE,
+    ENTRIES,
+    LIST,
+    DataFileMeta,
+    Entries,
+    ManifestEntry,
+    read_entry,
+    read_stored,
+)
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_snapshot
 from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.table import ENABLED, PaimonSnapshot, PaimonTable
@@ -77,25 +85,6 @@ from dvcodec.tables.writing import put_once, removed_on_error
 
 NewFile = Callable[[str], str]
 """Returns a fresh name for a kind of metadata file, after it noted the file's location."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """The manifest lists of a new snapshot.
-
-    Attributes:
-        base, delta: their bare names.
-        base_size, delta_size: bytes.
-        deleted_rows: physical rows of the data files that are deleted.
-        format: of all metadata of the snapshot before.
-    """
-
-    base: str
-    base_size: int
-    delta: str
-    delta_size: int
-    deleted_rows: int
-    format: MetadataFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ class _Deleted:
 
 def write_lists(
     folder: Folder, state: SnapshotRecord, removed: Sequence[DataFile], layout: Layout, new_file: NewFile
-) -> Lists:
+) -> tuple[dict[str, str | int], MetadataFormat]:
     """Write both manifest lists, and manifests that delete data files.
 
     Args:
@@ -119,6 +108,9 @@ def write_lists(
         removed: data files of it.
         layout: where its files are.
         new_file: names each file before it is written.
+
+    Returns:
+        The members of the new snapshot that follow from them, and the format of all metadata of the one before.
 
     Raises:
         DecodeError: the metadata of the snapshot is corrupt, or cannot be written again without loss.
@@ -136,10 +128,12 @@ def write_lists(
         name = new_file("manifest")
         size = _write(folder, name, members[0].stored, [one.record for one in members])
         delta.append(_listed(listed[manifest], name, size, members, layout))
-    names = new_file("manifest-list"), new_file("manifest-list")
-    sizes = [_write(folder, name, like, some) for name, some in zip(names, (records, delta), strict=True)]
     rows = sum(one.record["_FILE"]["_ROW_COUNT"] for members in groups.values() for one in members)
-    return Lists(names[0], sizes[0], names[1], sizes[1], rows, like.format)
+    found: dict[str, str | int] = {"totalRecordCount": (state.total_records or 0) - rows, "deltaRecordCount": -rows}
+    for member, some in (("baseManifestList", records), ("deltaManifestList", delta)):
+        name = new_file("manifest-list")
+        found |= {member: name, f"{member}Size": _write(folder, name, like, some)}
+    return found, like.format
 
 
 def _write(folder: Folder, name: str, like: Records, records: Sequence[dict[str, Any]]) -> int:
@@ -565,7 +559,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             return name
 
         removed = [one.data_file for one in deletes if one.whole]
-        lists = write_lists(folder, state, removed, Layout(folder, schema), new_file)
+        lists, like = write_lists(folder, state, removed, Layout(folder, schema), new_file)
         old = []
         if state.index_manifest is not None:
             source = folder.join(f"manifest/{state.index_manifest}")
@@ -575,17 +569,11 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         if index_manifest is not None:
             target = folder.join(f"manifest/{index_manifest}")
             write_index_manifest(
-                target,
-                entries,
-                codec=lists.format.codec,
-                file_format=lists.format.name,
-                storage_options=folder.storage,
+                target, entries, codec=like.codec, file_format=like.name, storage_options=folder.storage
             )
-        return self._snapshot(state, schema.id, lists, index_manifest), unused
+        return self._snapshot(state, schema.id, lists | {"indexManifest": index_manifest}), unused
 
-    def _snapshot(
-        self, state: SnapshotRecord, schema_id: int, lists: Lists, index_manifest: str | None
-    ) -> dict[str, Any]:
+    def _snapshot(self, state: SnapshotRecord, schema_id: int, written: Mapping[str, Any]) -> dict[str, Any]:
         """Return the new snapshot: the members of the one before, with what changes.
 
         Statistics of another schema are left out, as Paimon's writers do.
@@ -593,20 +581,14 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         source = self._folder.join(state.name)
         before: dict[str, Any] = dict(parse_json(self._folder.read(state.name), source, "metadata"))
         changed: dict[str, Any] = {
+            **written,
             "uuid": str(uuid.uuid4()),
             "id": state.id + 1,
             "schemaId": schema_id,
-            "baseManifestList": lists.base,
-            "baseManifestListSize": lists.base_size,
-            "deltaManifestList": lists.delta,
-            "deltaManifestListSize": lists.delta_size,
-            "indexManifest": index_manifest,
             "commitUser": str(uuid.uuid4()) if self.batch is None else self.batch.query,
             "commitIdentifier": BATCH if self.batch is None else self.batch.number,
             "commitKind": "OVERWRITE",
             "timeMillis": max(time.time_ns() // 1_000_000, state.time_ms),
-            "totalRecordCount": (state.total_records or 0) - lists.deleted_rows,
-            "deltaRecordCount": -lists.deleted_rows,
         }
         optional = {"uuid", "baseManifestListSize", "deltaManifestListSize"} - before.keys()
         after = before | {name: value for name, value in changed.items() if name not in optional}

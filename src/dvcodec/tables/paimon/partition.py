@@ -34,7 +34,7 @@ from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import PartitionValue, bare_name
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.paimon.entries import Entries, ManifestEntry
+from dvcodec.tables.paimon.manifests import Entries, ManifestEntry
 from dvcodec.tables.paimon.metadata import DataType, TableSchema, parse_type
 
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"

@@ -39,8 +39,7 @@ from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.paimon.entries import ENTRIES, DataFileMeta, Entries, read_entry
-from dvcodec.tables.paimon.manifests import read_stored
+from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, Entries, read_entry, read_stored
 from dvcodec.tables.paimon.metadata import PaimonEvolution, SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import Value, decode_some
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, safe_text

@@ -18,17 +18,26 @@ import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.vector import Magic
 from dvcodec.io.target import split
 from dvcodec.ops.convert import measure
 from dvcodec.paimon import IndexManifestEntry, read_vector
-from dvcodec.tables.columns import FileColumns, VectorColumns
+from dvcodec.tables.columns import FileColumns, Places, VectorColumns, recorded
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletedRows, DeletionVector, RowReader, SnapshotInfo, TableKind
-from dvcodec.tables.paimon.columns import file_columns, vector_columns
-from dvcodec.tables.paimon.entries import DataFileMeta, Entries
-from dvcodec.tables.paimon.manifests import Manifests
+from dvcodec.tables.model import (
+    NO_SNAPSHOT,
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    OnDemand,
+    RowReader,
+    SnapshotInfo,
+    TableKind,
+    joined,
+)
+from dvcodec.tables.paimon.manifests import DataFileMeta, Entries, Manifests
 from dvcodec.tables.paimon.metadata import (
     SnapshotRecord,
     TableSchema,
@@ -231,6 +240,85 @@ class PaimonSnapshot(Snapshot):
         return self.schemas(self.schema_id)
 
 
+class _FileColumns(FileColumns):
+    def __init__(self, entries: Entries, layout: Layout, paths: Sequence[str], locations: Sequence[str]) -> None:
+        files: OnDemand[DataFile] = OnDemand(len(paths), lambda number: layout.data_file(entries[number]), paths)
+        super().__init__(files)
+        self._entries, self._layout = entries, layout
+        self.paths, self.locations = paths, locations
+
+    @cached_property
+    def partitions(self) -> Sequence[str | None]:
+        spec, codes = self._layout.spec, self._entries.partition_of.tolist()
+        used = set(codes)
+        texts = {code: spec.decode(self._entries.partitions[code], source="").text for code in used}
+        return [texts[code] for code in codes]
+
+    @cached_property
+    def rows(self) -> Index:
+        return recorded(self._entries.rows)
+
+    @cached_property
+    def sizes(self) -> Index:
+        return recorded(self._entries.sizes)
+
+    @cached_property
+    def single(self) -> Flags:
+        return np.ones(len(self.files), np.bool_)
+
+
+class _VectorColumns(VectorColumns):
+    have_wide = False
+
+    def __init__(self, parts: Sequence[IndexVectors], files: FileColumns) -> None:
+        self._parts = [part for part in parts if len(part)]
+        names = [path for part in self._parts for path in part.paths]
+        super().__init__(joined(self._parts, names), {path: number for number, path in enumerate(files.paths)})
+        self._named = names
+
+    @cached_property
+    def files(self) -> Index:
+        known = self._number_of
+        return np.array([-1 if path is None else known.get(path, -1) for path in self._named], np.int64)
+
+    @cached_property
+    def bitmaps(self) -> Flags:
+        return np.ones(len(self.vectors), np.bool_)
+
+    @cached_property
+    def places(self) -> Places:
+        counts = [len(part) for part in self._parts]
+        paths, path_of = _distinct([part.path for part in self._parts])
+        locations, location_of = _distinct([part.location for part in self._parts])
+        return Places(paths, path_of.repeat(counts), locations, location_of.repeat(counts))
+
+    @cached_property
+    def offsets(self) -> Index:
+        return _joined(part.offsets for part in self._parts)
+
+    @cached_property
+    def sizes(self) -> Index:
+        return _joined(part.sizes for part in self._parts)
+
+    @cached_property
+    def cardinalities(self) -> Index:
+        return _joined(part.cardinalities for part in self._parts)
+
+    @cached_property
+    def file_sizes(self) -> Index:
+        return _joined(part.file_sizes for part in self._parts)
+
+
+def _distinct(values: Sequence[str]) -> tuple[Sequence[str], Index]:
+    numbers: dict[str, int] = {}
+    found = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+    return list(numbers), found
+
+
+def _joined(parts: Iterable[Index]) -> Index:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
 Identity: TypeAlias = tuple[object, ...]
 """See `ManifestEntry.identity`."""
 FileKey: TypeAlias = tuple[bytes, int, str]
@@ -298,7 +386,32 @@ class PaimonTable(WritableTable):
         self._schema(shown)  # its errors are errors of the snapshot
         live = read.live()
         entries = read if len(live) == len(read) else read.take(live)
-        return self._snapshot(state, entries, index, shown, tuple(manifests))
+        schema = self._schema(state.schema_id)
+        layout = Layout(self._root, schema)
+        paths = layout.paths(entries)
+        if len(set(paths)) < len(paths):
+            seen = dict[str, int]()
+            twice = next(number for number, path in enumerate(paths) if seen.setdefault(path, number) != number)
+            expected = f"{paths[twice]!r:.120} at one level"
+            raise NotCanonical("_FILE", source=entries[twice].manifest, expected=expected, actual="two")
+        files = _FileColumns(entries, layout, paths, self._root.locate_each(paths))
+        parts = list(self._vectors(state, index, layout, entries))
+        wide = {one for part in parts for one in set(part.wide.tolist())}
+        vectors = _VectorColumns(parts, files)
+        return PaimonSnapshot(
+            self,
+            state.info,
+            files.files,
+            vectors.vectors,
+            shown,
+            partitions=layout.spec,
+            visible=visible_records(schema, entries, paths),
+            schemas=self._schema,
+            state=state,
+            manifests=tuple(manifests),
+            magics=() if len(wide) != 1 else (Magic.PORTABLE64,) if True in wide else (Magic.PAIMON32,),
+            recorded=(files, vectors),
+        )
 
     def older_ids(self) -> Iterator[int]:
         """Yield the snapshots before the current one; see `Table.older_ids`."""
@@ -311,51 +424,7 @@ class PaimonTable(WritableTable):
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""
-        return referenced_files(self._root, self.manifests)
-
-    def _snapshot(
-        self,
-        state: SnapshotRecord,
-        entries: Entries,
-        index: Iterable[IndexManifestEntry],
-        shown: int,
-        manifests: tuple[str, ...],
-    ) -> PaimonSnapshot:
-        """Return a snapshot.
-
-        Args:
-            state: its file.
-            entries: of its data files.
-            index: entries of its index manifest.
-            shown: the schema in which its rows are read.
-            manifests: names of its manifests.
-        """
-        schema = self._schema(state.schema_id)
-        layout = Layout(self._root, schema)
-        paths = layout.paths(entries)
-        if len(set(paths)) < len(paths):
-            seen = dict[str, int]()
-            twice = next(number for number, path in enumerate(paths) if seen.setdefault(path, number) != number)
-            expected = f"{paths[twice]!r:.120} at one level"
-            raise NotCanonical("_FILE", source=entries[twice].manifest, expected=expected, actual="two")
-        files = file_columns(entries, layout, paths, self._root.locate_each(paths))
-        parts = list(self._vectors(state, index, layout, entries))
-        wide = {one for part in parts for one in set(part.wide.tolist())}
-        vectors = vector_columns(parts, files)
-        return PaimonSnapshot(
-            self,
-            state.info,
-            files.files,
-            vectors.vectors,
-            shown,
-            partitions=layout.spec,
-            visible=visible_records(schema, entries, paths),
-            schemas=self._schema,
-            state=state,
-            manifests=manifests,
-            magics=() if len(wide) != 1 else (Magic.PORTABLE64,) if True in wide else (Magic.PAIMON32,),
-            recorded=(files, vectors),
-        )
+        return References(self._root, self.manifests).collect()
 
     def _vectors(
         self, state: SnapshotRecord, index: Iterable[IndexManifestEntry], layout: Layout, entries: Entries
@@ -421,18 +490,13 @@ _OWN = ("snapshot", "tag", "changelog", "schema", "consumer", "service", "metada
 services, and Iceberg metadata of the table."""
 
 
-def referenced_files(folder: Folder, manifests: Manifests) -> frozenset[str]:
-    """Return the locations of all files that some state needs, metadata included.
+class References:
+    """Collects paths. States share most of their manifests: each is read once, and its files located once a layout.
 
-    Raises:
-        DecodeError: metadata is corrupt.
-        OSError: it cannot be read.
+    Args:
+        folder: of manifests and data files.
+        manifests: reads the manifests.
     """
-    return _References(folder, manifests).collect()
-
-
-class _References:
-    """Collects paths. States share most of their manifests: each is read once, and its files located once a layout."""
 
     def __init__(self, folder: Folder, manifests: Manifests) -> None:
         self._folder = folder
@@ -444,6 +508,12 @@ class _References:
         self._index_entries = cache(manifests.index)
 
     def collect(self) -> frozenset[str]:
+        """Return the locations of all files that some state needs, metadata included.
+
+        Raises:
+            DecodeError: metadata is corrupt.
+            OSError: it cannot be read.
+        """
         branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
         for root in ["", *branches]:
             branch = self._folder.inner(root[:-1]) if root else self._folder
