@@ -159,14 +159,14 @@ _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
 _WHAT = "deletion vector descriptor"
-_KINDS = (
-    ("storage_type", str),
-    ("path_or_inline_dv", str),
-    ("size_in_bytes", int),
-    ("cardinality", int),
-    ("offset", int),
+MEMBERS = (
+    ("storageType", "storage_type", str),
+    ("pathOrInlineDv", "path_or_inline_dv", str),
+    ("offset", "offset", int),
+    ("sizeInBytes", "size_in_bytes", int),
+    ("cardinality", "cardinality", int),
 )
-_MEMBERS = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
+"""Members of a descriptor in the order of the protocol, the fields of `Descriptor` that have them, and their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Descriptor:
             raise UsageError(f"{_WHAT}: {problem}")
 
     def _problem(self) -> str | None:
-        for name, kind in _KINDS:
+        for _, name, kind in MEMBERS:
             value = getattr(self, name)
             if not isinstance(value, kind) and not (name == "offset" and value is None):
                 return f"{name} must be of type {kind.__name__}, not {type(value).__name__}"
@@ -242,24 +242,21 @@ class Descriptor:
             members = parse_json(text if isinstance(text, str) else bytes(text), source, _WHAT)
         if not isinstance(members, Mapping):
             raise _error(source, "a JSON object", type(members).__name__)
-        # In the order of the fields of this class.
-        kinds = {"storageType": str, "pathOrInlineDv": str, "sizeInBytes": int, "cardinality": int, "offset": int}
-        for name, kind in kinds.items():
-            value = members.get(name)
+        values: dict[str, Any] = {}
+        for name, field, kind in MEMBERS:
+            value = values[field] = members.get(name)
             if name == "offset" and value is None:
                 continue
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
-            values: list[Any] = [members.get(name) for name in kinds]
-            return cls(*values)
+            return cls(**values)
         except UsageError as err:
             raise _error(source, "a valid descriptor", str(err).removeprefix(f"{_WHAT}: ")) from None
 
     def to_json(self) -> str:
         """Encode the descriptor as Delta does: members in protocol order, no spaces, no `offset` if absent."""
-        values = (self.storage_type, self.path_or_inline_dv, self.offset, self.size_in_bytes, self.cardinality)
-        members = {name: value for name, value in zip(_MEMBERS, values, strict=True) if value is not None}
+        members = {name: getattr(self, field) for name, field, _ in MEMBERS if getattr(self, field) is not None}
         return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
 
     @property

@@ -357,8 +357,7 @@ class DeletionVectorMeta:
         count = 0 if self.cardinality is None else self.cardinality
         numbers = ("offset", self.offset, 2**31), ("length", self.length, 2**31), ("cardinality", count, 2**63)
         for name, value, top in numbers:
-            if type(value) is not int:
-                check_integer(value, name)
+            check_integer(value, name)
             if not 0 <= value < top:
                 raise UsageError(
                     f"deletion vector of {self.data_file!r}: {name} {value} is not between 0 and {top - 1}"
@@ -501,26 +500,6 @@ def load(
         UsageError: not a location, or metadata without `source`: the index manifest names the file.
         OSError: the file cannot be opened or read.
     """
-    return load_vector(
-        location, source, limits=limits, verify_checksum=verify_checksum, storage_options=storage_options
-    ).load()
-
-
-def load_vector(
-    location: DvLocation | DeletionVectorMeta,
-    source: SourceTarget | None = None,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-    verify_checksum: bool = True,
-    storage_options: StorageOptions = None,
-) -> Vector:
-    """`load` without expanding the rows, for callers that need the vector's statistics too.
-
-    Raises:
-        DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
-        UsageError: see `load`.
-        OSError: the file cannot be opened or read.
-    """
     check_limits(limits)
     meta = _meta_of(location)
     if source is None:
@@ -528,16 +507,16 @@ def load_vector(
             raise UsageError(f"vector of {meta.data_file!r}: the index file is missing: pass it as source")
         source = location.path
     with open_source(source, storage_options=storage_options) as opened:
-        return read_vector(opened, meta, limits, verify_checksum=verify_checksum)
+        return read_vector(opened, meta, limits, verify_checksum=verify_checksum).load()
 
 
 def read_vector(
     source: Source, meta: DeletionVectorMeta, limits: Limits = DEFAULT_LIMITS, *, verify_checksum: bool = True
 ) -> Vector:
-    """`load_vector` of an open index file, by checked arguments.
+    """`load` from an open index file, by checked arguments, without expanding the rows.
 
     Raises:
-        DecodeError: see `load`.
+        DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
         OSError: the file cannot be read.
     """
     cursor = _frame_at(source, meta, limits)

@@ -13,7 +13,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import rebuild
-from dvcodec.tables.delta.schema import mapping_mode, parse_schema
+from dvcodec.tables.delta.schema import read_schema as read_delta_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes
@@ -94,7 +94,7 @@ def _run_delta_log(data: bytes) -> None:
     with held({LOG: data}):
         state = rebuild(Folder("/t"), log, 0)
     check_protocol(state.protocol)
-    schema = parse_schema(state.metadata, mapping_mode(state.protocol, state.metadata))
+    schema = read_delta_schema(state.protocol, state.metadata)
     for name in schema._fields:
         with suppress(DecodeError):
             schema.column(name)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dvcodec.tables.delta.log import Metadata
-from dvcodec.tables.delta.schema import parse_schema
+from dvcodec.tables.delta.log import Metadata, Protocol
+from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import Field, parse_type, to_column
@@ -80,7 +80,8 @@ def iceberg(kind: Any) -> pa.Field:
 
 def delta(kind: Any) -> pa.Field:
     text = json.dumps({"type": "struct", "fields": [{"name": "x", "type": kind, "nullable": True, "metadata": {}}]})
-    return parse_schema(Metadata(text, (), {}, "parquet", "0.json, line 3"), "none").column("x").field
+    metadata = Metadata(text, (), {}, "parquet", "0.json, line 3")
+    return read_schema(Protocol(1, (), "0.json, line 2"), metadata).column("x").field
 
 
 def paimon(kind: Any) -> pa.Field:

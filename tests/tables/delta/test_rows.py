@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.delta.log import Metadata
+from dvcodec.tables.delta.log import Metadata, Protocol
 from dvcodec.tables.delta.rows import DeltaEvolution, in_folders, partition_scalar, read_rows
-from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, parse_schema
+from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, read_schema
 from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.columns import FIELD_ID, Column, ColumnIndex, file_columns
@@ -369,8 +369,12 @@ def test_values_that_spark_reads_from_the_names_of_folders(path: str, kind: pa.D
 
 
 def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
-    text = json.dumps({"type": "struct", "fields": fields})
-    return parse_schema(Metadata(text, partitions, {}, "parquet", "0.json, line 3"), mode)
+    return parse_text(json.dumps({"type": "struct", "fields": fields}), mode, partitions)
+
+
+def parse_text(text: str, mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
+    metadata = Metadata(text, partitions, {"delta.columnMapping.mode": mode}, "parquet", "0.json, line 3")
+    return read_schema(Protocol(2, (), "0.json, line 2"), metadata)
 
 
 def field(kind: Any, name: Any = "a", nullable: Any = True, **metadata: Any) -> dict[str, Any]:
@@ -461,7 +465,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
 )
 def test_invalid_schemas_are_refused(text: str, place: str) -> None:
     with pytest.raises(NotCanonical, match=f"line 3: {place}"):
-        parse_schema(Metadata(text, (), {}, "parquet", "0.json, line 3"), "none")
+        parse_text(text)
 
 
 @each(

@@ -65,14 +65,9 @@ def json_text(values: pa.Array) -> pa.Array:
     return pa.nulls(len(values), pa.string())
 
 
-def _name(field: pa.Field) -> str:
-    """Return what is in front of the value of a member."""
-    return f",{json.dumps(field.name, ensure_ascii=False)}:"
-
-
 def _object(values: pa.StructArray) -> pa.Array:
     members = [
-        pc.binary_join_element_wise(_name(field), json_text(child), "")
+        pc.binary_join_element_wise(f",{json.dumps(field.name, ensure_ascii=False)}:", json_text(child), "")
         for field, child in zip(values.type, values.flatten(), strict=True)
     ]
     opening = pa.repeat(pa.scalar("{"), len(values))

@@ -10,6 +10,7 @@ from typing import Any
 
 from dvcodec.core.extras import pa
 from dvcodec.core.json_text import parse_json
+from dvcodec.delta import MEMBERS
 from dvcodec.tables.delta.checkpoint import Actions, Columns
 from dvcodec.tables.delta.log import actions_in, lines_of
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -54,7 +55,7 @@ class _Added(Columns):
 
 
 _REQUIRED = ("modificationTime", "dataChange")
-_VECTOR = {"storageType": str, "pathOrInlineDv": str, "offset": int, "sizeInBytes": int, "cardinality": int}
+_VECTOR = {name: kind for name, _, kind in MEMBERS}
 
 
 def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:

@@ -103,14 +103,19 @@ class Log:
         return tuple(found)
 
     @property
+    def newest(self) -> int:
+        """The newest version, whether or not it can be rebuilt; -1 without any."""
+        return max({*self.commits, *self.checkpoints}, default=-1)
+
+    @property
     def latest(self) -> int:
         """The current version.
 
         Raises:
             NotCanonical: there is none, or a commit before it is missing.
         """
-        latest = max({*self.commits, *self.checkpoints}, default=None)
-        if latest is None:
+        latest = self.newest
+        if latest < 0:
             raise NotCanonical("log", source=self.location, expected="commits or a checkpoint", actual="none")
         missing = self._missing(latest)
         if missing is not None:
@@ -120,9 +125,8 @@ class Log:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a commit before the current version is missing."""
-        latest = max({*self.commits, *self.checkpoints}, default=None)
-        return latest is not None and self._missing(latest) is not None
+        """Whether a commit before the newest version is missing."""
+        return self._missing(self.newest) is not None
 
     def check(self, version: int) -> None:
         """Check that a version can be rebuilt.

@@ -126,46 +126,22 @@ class TableSchema:
         return pa.schema([self.column(name).field for name in names])
 
 
-def declares_mapping(protocol: Protocol) -> bool:
-    """Whether the protocol declares column mapping."""
-    return protocol.reader_version == 2 or MAPPING in protocol.reader_features
-
-
-def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
-    """Return how columns are found in data files: by ``name`` (physical), by ``id``, or by their own names (``none``).
-
-    The table's property decides, whatever the protocol says, as in Delta Spark: Delta 3.1 wrote tables of IcebergCompat
-    with an empty list of reader features. If the protocol does not declare the feature, the schema may lack the
-    annotations: see `parse_schema`.
-
-    Raises:
-        Unsupported: another mode.
-    """
-    mode = metadata.configuration.get(MAPPING_MODE) or "none"
-    if mode not in MODES and not declares_mapping(protocol):
-        return "none"
-    if mode not in MODES:
-        raise Unsupported(MAPPING_MODE, source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60])
-    return mode
-
-
 def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
-    """Return the columns that a protocol and metadata declare; see `parse_schema`."""
-    return parse_schema(metadata, mapping_mode(protocol, metadata), declared=declares_mapping(protocol))
+    """Read the columns that a protocol and metadata declare, not yet their types.
 
-
-def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> TableSchema:
-    """Read a table's columns, not yet their types.
-
-    Args:
-        metadata: metadata of the table.
-        mode: of column mapping.
-        declared: whether the protocol declares column mapping. If not, a schema without physical names is read
-            without a mapping, as in Delta Spark.
+    The table's property says how columns are found in data files, by ``name`` (physical), by ``id``, or by their own
+    names (``none``), whatever the protocol says, as in Delta Spark: Delta 3.1 wrote tables of IcebergCompat with an
+    empty list of reader features. If the protocol does not declare column mapping, a schema without physical names is
+    read without it, as in Delta Spark.
 
     Raises:
         NotCanonical: the schema is not the JSON of a struct, or two columns have one name.
+        Unsupported: another mode of column mapping.
     """
+    declared = protocol.reader_version == 2 or MAPPING in protocol.reader_features
+    mode = metadata.configuration.get(MAPPING_MODE) or "none"
+    if mode not in MODES and declared:
+        raise Unsupported(MAPPING_MODE, source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60])
     value = parse_json(metadata.schema, metadata.source, "schemaString")
     struct = JsonFields.of(value, metadata.source, "schemaString")
     fields = struct.objects("fields")
@@ -174,7 +150,7 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     for name in metadata.partition_columns:
         if name not in named:
             raise NotCanonical("partitionColumns", source=metadata.source, expected="columns", actual=repr(name)[:80])
-    if not declared and not all(_is_mapped(field) for field in fields):
+    if mode not in MODES or not (declared or all(map(_is_mapped, fields))):
         mode = "none"
     highest = metadata.configuration.get(_MAX_ID) or ""
     return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)

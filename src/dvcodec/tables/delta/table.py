@@ -449,8 +449,7 @@ class DeltaTable(WritableTable):
 
     def older_ids(self) -> Iterator[int]:
         """Yield the versions before the current one that can be rebuilt; see `Table.older_ids`."""
-        current = max({*self.log.commits, *self.log.checkpoints}, default=0)
-        yield from (version for version in reversed(self.log.versions) if version < current)
+        yield from (version for version in reversed(self.log.versions) if version < self.log.newest)
 
     def walk_from(self, snapshot: Snapshot) -> Walk:
         """Return what replays the commits after a version; see `Table.walk_from`."""

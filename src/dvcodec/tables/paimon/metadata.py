@@ -31,8 +31,8 @@ from dvcodec.tables.metadata.json_fields import JsonFields, bare_name
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.rows.columns import Column, Evolution, column_errors, is_list, plain_array
 
-SNAPSHOT_VERSION = 3
-SCHEMA_VERSION = 3
+VERSION = 3
+"""Newest version of the files of snapshots, and of those of schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
         Unsupported: an unknown version.
         OSError: it cannot be read.
     """
-    fields = _read(folder, name, SNAPSHOT_VERSION)
+    fields = _read(folder, name)
 
     def bare_or_none(field: str) -> str | None:
         found = fields.text_or_none(field)
@@ -171,7 +171,7 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
         OSError: it cannot be read.
     """
     name = f"schema/schema-{number}"
-    fields = _read(folder, name, SCHEMA_VERSION)
+    fields = _read(folder, name)
     if fields.integer("id") != number:
         fields.fail("id", number)
     columns = tuple(
@@ -198,12 +198,12 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
     )
 
 
-def _read(folder: Folder, name: str, newest: int) -> JsonFields:
+def _read(folder: Folder, name: str) -> JsonFields:
     source = folder.join(name)
     fields = JsonFields.of(parse_json(folder.read(name), source, "metadata", parse_constant=_refuse_constant), source)
     version = fields.integer_or_none("version", least=0)
-    if version is not None and version > newest:
-        raise Unsupported("version", source=source, expected=f"at most {newest}", actual=version)
+    if version is not None and version > VERSION:
+        raise Unsupported("version", source=source, expected=f"at most {VERSION}", actual=version)
     return fields
 
 

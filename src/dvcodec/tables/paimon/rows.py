@@ -67,10 +67,10 @@ def visible_records(schema: TableSchema, entries: Entries, paths: Sequence[str])
     found: dict[str, Visible | str] = dict.fromkeys(paths, Visible.ALL)
     groups, _ = entries.groups()
     if schema.primary_keys or schema.is_true("data-evolution.enabled"):
-        decide = _keyed if schema.primary_keys else _evolved
         order = np.argsort(groups, kind="stable")
         for bucket in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else ():
-            found.update((paths[number], visible) for number, visible in decide(schema, entries, bucket))
+            decided = _keyed(schema, entries, bucket) if schema.primary_keys else _evolved(entries, bucket)
+            found.update((paths[number], visible) for number, visible in decided)
     for number, others in entries.others.items():
         if others.unknown:
             found[paths[number]] = f"its metadata has {', '.join(others.unknown):.200}, which is not known here"
@@ -86,8 +86,7 @@ def visible_records(schema: TableSchema, entries: Entries, paths: Sequence[str])
     return found
 
 
-def _evolved(schema: TableSchema, entries: Entries, bucket: Index) -> Iterator[tuple[int, Visible | str]]:
-    del schema
+def _evolved(entries: Entries, bucket: Index) -> Iterator[tuple[int, Visible | str]]:
     of_bucket = bucket.tolist()
     starts = {one: start for one in of_bucket if (start := entries.first_row_ids[one]) is not None}
     shared: set[int] = set()
@@ -164,16 +163,12 @@ def read_rows(
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
             raise NotCanonical("rows of the data file", source=location, expected=expected, actual=file.rows)
+        own = _written_fields(data_file, written)
         if file.rows:
-            _check_related(data_file, names, shown, constants, written)
+            _check_related(location, names, shown, constants, own)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        own = _written_columns(data_file)
-        stored = [
-            written.column(field.name)
-            for field in written.fields
-            if field.id in ids and field.name in names and (own is None or field.name in own)
-        ]
+        stored = [written.column(field.name) for field in own if field.id in ids and field.name in names]
         values = {
             field.name: partition_scalar(constants[field.name], field, location)
             for field in columns
@@ -191,28 +186,30 @@ def read_rows(
 
 
 def _check_related(
-    data_file: DataFile,
+    location: str,
     found: Collection[str],
     shown: Sequence[SchemaField],
     constants: Mapping[str, Value],
-    written: TableSchema,
+    written: Sequence[SchemaField],
 ) -> None:
-    """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
+    """Refuse a file without any column that was written, or of those that the snapshot's schema shares with them.
 
     If the schemas share none, all its columns were dropped: the others are null.
     """
-    names = _written_columns(data_file)
-    own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
+    own = [field for field in written if field.name not in constants]
     ids = {field.id for field in shown if field.name not in constants}
     for wanted in (own, [field for field in own if field.id in ids]):
         if wanted and not any(field.name in found for field in wanted):
-            raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
+            raise unrelated(location, [field.name for field in wanted], sorted(found))
 
 
-def _written_columns(data_file: DataFile) -> frozenset[str] | None:
-    """Return the names of the columns in a file; None for all of its schema."""
+def _written_fields(data_file: DataFile, schema: TableSchema) -> Sequence[SchemaField]:
+    """Return the columns that a file was written with, of those of its schema."""
     names = DataFileMeta.of(data_file).write_cols
-    return None if names is None else frozenset(names)
+    if names is None:
+        return schema.fields
+    kept = frozenset(names)
+    return [field for field in schema.fields if field.name in kept]
 
 
 def partition_scalar(value: Value, column: Column, source: str) -> pa.Scalar[Any]:

@@ -69,11 +69,12 @@ class IndexVectors(OnDemand[DeletionVector]):
         self, entry: IndexManifestEntry, folder: Folder, path: str, data_file: Callable[[str], str], *, bitmap64: bool
     ) -> None:
         metas = (entry.vectors or ()) if entry.index_type == DELETION_VECTORS else ()
-        self.path, self.location = path, folder.locate(path) if entry.index_type == DELETION_VECTORS else ""
+        location = folder.locate(path) if entry.index_type == DELETION_VECTORS else ""
         self.offsets = np.array([meta.offset for meta in metas], np.int64)
         lengths = np.array([meta.length for meta in metas], np.int64)
-        self.wide = _are_wide(self.offsets, lengths, entry.file_size, self.location, folder.storage, bitmap64)
-        self.sizes = np.where(self.wide, lengths, lengths + UNCOUNTED)
+        wide = _are_wide(self.offsets, lengths, entry.file_size, location, folder.storage, bitmap64)
+        sizes = np.where(wide, lengths, lengths + UNCOUNTED)
+        self.path, self.location, self.wide, self.sizes = path, location, wide, sizes
         self.cardinalities = numbers_of(meta.cardinality for meta in metas)
         self.file_sizes = numbers_of([entry.file_size]).repeat(len(metas))
         names = [data_file(meta.data_file) for meta in metas]
@@ -81,7 +82,7 @@ class IndexVectors(OnDemand[DeletionVector]):
         def make(number: int) -> DeletionVector:
             meta = metas[number]
             return DeletionVector(
-                BITS64 if self_wide[number] else BITS32,
+                BITS64 if wide[number] else BITS32,
                 names[number],
                 path,
                 location,
@@ -94,7 +95,6 @@ class IndexVectors(OnDemand[DeletionVector]):
                 record=IndexedVector(meta, entry.row_count),
             )
 
-        self_wide, sizes, location = self.wide, self.sizes, self.location
         super().__init__(len(metas), make, names)
 
 
