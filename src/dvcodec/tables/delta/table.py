@@ -292,12 +292,9 @@ def _logged(added: AddFile) -> LoggedVector:
 class _FileColumns(FileColumns):
     def __init__(self, snapshot: DeltaSnapshot) -> None:
         super().__init__(snapshot.data_files)
-        self._snapshot = snapshot
-
-    @cached_property
-    def paths(self) -> Sequence[str]:
-        paths = self._snapshot.listed.paths
-        return [paths[number] for number in self._snapshot.first.tolist()]
+        self._snapshot, paths = snapshot, snapshot.listed.paths
+        self.paths = [paths[number] for number in snapshot.first.tolist()]
+        self.single = np.ones(len(self.files), np.bool_)
 
     @cached_property
     def locations(self) -> Sequence[str]:
@@ -317,10 +314,6 @@ class _FileColumns(FileColumns):
     def sizes(self) -> Index:
         return self._snapshot.listed.sizes[self._snapshot.first]
 
-    @cached_property
-    def single(self) -> Flags:
-        return np.ones(len(self.files), np.bool_)
-
 
 class _VectorColumns(VectorColumns):
     have_wide = False
@@ -328,18 +321,12 @@ class _VectorColumns(VectorColumns):
     def __init__(self, snapshot: DeltaSnapshot) -> None:
         super().__init__(snapshot.vectors, snapshot.numbers)
         self._snapshot = snapshot
+        self.files, self.bitmaps = snapshot.file_of, np.ones(len(self.vectors), np.bool_)
+        self.file_sizes = np.full(len(self.vectors), UNKNOWN, np.int64)
 
     @cached_property
     def _descriptors(self) -> Descriptors:
         return self._snapshot.listed.descriptors()
-
-    @cached_property
-    def files(self) -> Index:
-        return self._snapshot.file_of
-
-    @cached_property
-    def bitmaps(self) -> Flags:
-        return np.ones(len(self.vectors), np.bool_)
 
     @cached_property
     def places(self) -> Places:
@@ -360,10 +347,6 @@ class _VectorColumns(VectorColumns):
     @cached_property
     def cardinalities(self) -> Index:
         return self._descriptors.cardinalities
-
-    @cached_property
-    def file_sizes(self) -> Index:
-        return np.full(len(self.vectors), UNKNOWN, np.int64)
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)

@@ -18,12 +18,12 @@ import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.ragged import Index
 from dvcodec.core.vector import Magic
 from dvcodec.io.target import split
 from dvcodec.ops.convert import measure
 from dvcodec.paimon import IndexManifestEntry, read_vector
-from dvcodec.tables.columns import FileColumns, Places, VectorColumns, recorded
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, recorded
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
@@ -246,6 +246,8 @@ class _FileColumns(FileColumns):
         super().__init__(files)
         self._entries, self._layout = entries, layout
         self.paths, self.locations = paths, locations
+        self.rows, self.sizes = recorded(entries.rows), recorded(entries.sizes)
+        self.single = np.ones(len(paths), np.bool_)
 
     @cached_property
     def partitions(self) -> Sequence[str | None]:
@@ -253,18 +255,6 @@ class _FileColumns(FileColumns):
         used = set(codes)
         texts = {code: spec.decode(self._entries.partitions[code], source="").text for code in used}
         return [texts[code] for code in codes]
-
-    @cached_property
-    def rows(self) -> Index:
-        return recorded(self._entries.rows)
-
-    @cached_property
-    def sizes(self) -> Index:
-        return recorded(self._entries.sizes)
-
-    @cached_property
-    def single(self) -> Flags:
-        return np.ones(len(self.files), np.bool_)
 
 
 class _VectorColumns(VectorColumns):
@@ -274,16 +264,13 @@ class _VectorColumns(VectorColumns):
         self._parts = [part for part in parts if len(part)]
         names = [path for part in self._parts for path in part.paths]
         super().__init__(joined(self._parts, names), {path: number for number, path in enumerate(files.paths)})
-        self._named = names
-
-    @cached_property
-    def files(self) -> Index:
         known = self._number_of
-        return np.array([-1 if path is None else known.get(path, -1) for path in self._named], np.int64)
-
-    @cached_property
-    def bitmaps(self) -> Flags:
-        return np.ones(len(self.vectors), np.bool_)
+        self.files = np.array([UNKNOWN if path is None else known.get(path, UNKNOWN) for path in names], np.int64)
+        self.bitmaps = np.ones(len(names), np.bool_)
+        self.offsets = self._joined(part.offsets for part in self._parts)
+        self.sizes = self._joined(part.sizes for part in self._parts)
+        self.cardinalities = self._joined(part.cardinalities for part in self._parts)
+        self.file_sizes = self._joined(part.file_sizes for part in self._parts)
 
     @cached_property
     def places(self) -> Places:
@@ -292,31 +279,15 @@ class _VectorColumns(VectorColumns):
         locations, location_of = _distinct([part.location for part in self._parts])
         return Places(paths, path_of.repeat(counts), locations, location_of.repeat(counts))
 
-    @cached_property
-    def offsets(self) -> Index:
-        return _joined(part.offsets for part in self._parts)
-
-    @cached_property
-    def sizes(self) -> Index:
-        return _joined(part.sizes for part in self._parts)
-
-    @cached_property
-    def cardinalities(self) -> Index:
-        return _joined(part.cardinalities for part in self._parts)
-
-    @cached_property
-    def file_sizes(self) -> Index:
-        return _joined(part.file_sizes for part in self._parts)
+    @staticmethod
+    def _joined(columns: Iterable[Index]) -> Index:
+        return np.concatenate([np.zeros(0, np.int64), *columns])
 
 
 def _distinct(values: Sequence[str]) -> tuple[Sequence[str], Index]:
     numbers: dict[str, int] = {}
     found = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
     return list(numbers), found
-
-
-def _joined(parts: Iterable[Index]) -> Index:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 Identity: TypeAlias = tuple[object, ...]
