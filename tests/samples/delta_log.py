@@ -11,16 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec import RowSet, delta
+from samples.delta_table import TIME, DeltaBuilder
 
 ROWS = 128
 FIRST, SECOND = RowSet.from_ranges([(0, 4), (64, 128)]), RowSet.from_ranges([(2, 6), (64, 128)])
 OLD = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 NEW = "deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin"
-SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+_FIELDS = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+SCHEMA = {"type": "struct", "fields": _FIELDS}
 
 
 def commit(folder: Path, version: int, operation: str, *actions: dict[str, Any]) -> None:
-    info = {"commitInfo": {"timestamp": 1_700_000_000_000 + 1000 * version, "operation": operation}}
+    info = {"commitInfo": {"timestamp": TIME + 1000 * version, "operation": operation}}
     lines = "".join(json.dumps(action) + "\n" for action in (info, *actions))
     (folder / "_delta_log" / f"{version:020d}.json").write_text(lines)
 
@@ -45,17 +47,8 @@ def descriptor(folder: Path, name: str, rows: RowSet) -> dict[str, Any]:
 
 def empty_table(folder: Path, adds: Sequence[Any] = ()) -> None:
     """Version 0: a table with deletion vectors enabled, and without a data file unless `adds` has some."""
-    (folder / "_delta_log").mkdir(parents=True, exist_ok=True)
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
-    metadata = {
-        "id": "0",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(SCHEMA),
-        "partitionColumns": [],
-        "configuration": {"delta.enableDeletionVectors": "true"},
-    }
-    commit(folder, 0, "WRITE", protocol, {"metaData": metadata}, *({"add": add} for add in adds))
+    table = DeltaBuilder(folder, fields=_FIELDS)
+    table.commit({"protocol": table.protocol}, {"metaData": table.metadata}, *({"add": add} for add in adds))
 
 
 def restored_table(folder: Path) -> Path:

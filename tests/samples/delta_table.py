@@ -283,29 +283,12 @@ def build_delta(folder: Path, *, partitioned: bool = False) -> DeltaBuilder:
 
 def delta_of_files(folder: Path, files: Path, names: str = "ab", rows: int = 20) -> Path:
     """A Delta table of data files that are elsewhere, or in the same folder."""
-    columns = [
-        {"name": name, "type": kind, "nullable": True, "metadata": {}}
-        for name, kind in (("id", "long"), ("name", "string"))
-    ]
-    (folder / "_delta_log").mkdir(parents=True)
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    metadata = {
-        "id": "1",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": schema_string(columns),
-        "partitionColumns": [],
-        "configuration": {"delta.enableDeletionVectors": "true"},
-    }
-    actions: list[dict[str, Any]] = [
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
-        {"metaData": metadata},
-    ]
+    table = DeltaBuilder(folder, fields=[{**column, "nullable": True} for column in FIELDS])
+    actions: list[Action] = []
     for name in names:
         path = files / "data" / name
-        inside = files == folder
-        added = {"path": f"data/{name}" if inside else path.as_uri(), "partitionValues": {}, "dataChange": True}
-        added |= {"size": path.stat().st_size, "modificationTime": 1, "stats": json.dumps({"numRecords": rows})}
-        actions.append({"add": added})
-    log = folder / "_delta_log" / f"{0:020}.json"
-    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+        where = f"data/{name}" if files == folder else path.as_uri()
+        added = {"path": where, "partitionValues": {}, "dataChange": True, "size": path.stat().st_size}
+        actions.append({"add": added | {"modificationTime": 1, "stats": json.dumps({"numRecords": rows})}})
+    table.commit({"protocol": table.protocol}, {"metaData": table.metadata}, *actions)
     return folder

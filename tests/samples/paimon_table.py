@@ -24,7 +24,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro import without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import StoredFrame
-from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry, MetadataFormat, arrow_schema, encode_records
+from dvcodec.paimon import IndexFile, IndexManifestEntry, MetadataFormat, arrow_schema, encode_records
 from dvcodec.tables.paimon.metadata import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None
@@ -68,7 +68,7 @@ FILE_FIELDS: list[dict[str, Any]] = [
     {"name": "_FIRST_ROW_ID", **_optional("long")},
     {"name": "_WRITE_COLS", **_optional(_TEXTS)},
 ]
-MANIFEST_SCHEMA = {
+MANIFEST_SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "record",
     "fields": [
@@ -78,6 +78,15 @@ MANIFEST_SCHEMA = {
         {"name": "_FILE", "type": {"type": "record", "name": "record_FILE", "fields": FILE_FIELDS}},
     ],
 }
+
+
+def manifest_schema(*added: dict[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of a manifest whose ``_FILE`` has fields more, or fewer."""
+    *others, file = MANIFEST_SCHEMA["fields"]
+    kept = [one for one in FILE_FIELDS if one["name"] not in without]
+    return MANIFEST_SCHEMA | {"fields": [*others, file | {"type": file["type"] | {"fields": [*kept, *added]}}]}
+
+
 LIST_SCHEMA = {
     "type": "record",
     "name": "record",
@@ -340,9 +349,6 @@ def _index_entries(
         frames = []
         for file in files:
             rows = RowSet(file.deleted or ())
-            frames.append((file.name, len(rows), paimon.encode(rows, layout=f"bitmap{file.bits}")))
-        written = paimon.write_stored_vectors(path, [StoredFrame(*frame) for frame in frames])
-        metas = tuple(map(DeletionVectorMeta.from_location, written))
-        yield IndexManifestEntry(
-            paimon.DELETION_VECTORS, path.name, path.stat().st_size, len(metas), partition, bucket, vectors=metas
-        )
+            frames.append(StoredFrame(file.name, len(rows), paimon.encode(rows, layout=f"bitmap{file.bits}")))
+        written = paimon.write_stored_vectors(path, frames)
+        yield IndexManifestEntry.from_index_file(IndexFile.of(written), partition=partition, bucket=bucket)

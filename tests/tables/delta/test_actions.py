@@ -12,7 +12,6 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.delta.log import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
 from dvcodec.tables.delta.protocol import KNOWN, OF_COLUMNS, OF_WRITERS, check_protocol, is_on
 from dvcodec.tables.delta.rows import loosened
-from dvcodec.tables.delta.schema import declares_mapping, mapping_mode
 from dvcodec.tables.metadata.json_fields import JsonFields
 
 ADD: dict[str, Any] = {
@@ -84,30 +83,19 @@ def test_one_key_for_the_spellings_of_a_path() -> None:
     ("members", "place"),
     [
         ({"path": None}, "add.path: expected a string, found nothing"),
-        ({"path": 5}, "add.path"),
         ({"size": "10"}, "add.size"),
-        ({"size": True}, "add.size"),
         ({"size": -1}, "add.size"),
-        ({"size": 2**63}, "add.size"),
         ({"partitionValues": None}, "add.partitionValues"),
         ({"partitionValues": {"p": 1}}, "add.partitionValues.p: expected a string"),
         ({"stats": "{"}, "add.stats: expected JSON"),
-        ({"stats": "[" * 50_000}, "add.stats: expected JSON"),
         ({"stats": "7"}, "add.stats: expected an object"),
         ({"stats": {"numRecords": 7}}, "add.stats: expected a string"),
         ({"stats": '{"numRecords":-7}'}, "add.stats.numRecords"),
         ({"stats": '{"numRecords":"7"}'}, "add.stats.numRecords"),
         ({"stats_parsed": {"numRecords": 1.5}}, "add.stats_parsed.numRecords"),
         ({"deletionVector": 1}, "add.deletionVector: expected an object"),
-        ({"deletionVector": {**VECTOR, "storageType": "x"}}, "add.deletionVector"),
-        ({"deletionVector": {**VECTOR, "sizeInBytes": 2**31}}, "add.deletionVector: .*sizeInBytes"),
         ({"deletionVector": {**VECTOR, "offset": -1}}, "add.deletionVector: .*offset"),
-        (
-            {"deletionVector": {**VECTOR, "pathOrInlineDv": "../.." + "0" * 20}},
-            "add.deletionVector: .*inside the table",
-        ),
-        ({"deletionVector": {**VECTOR, "pathOrInlineDv": "\x7f" * 20}}, "add.deletionVector"),
-        ({"deletionVector": {**VECTOR, "storageType": "p", "pathOrInlineDv": "x"}}, "add.deletionVector"),
+        ({"deletionVector": {**VECTOR, "pathOrInlineDv": f"../..{'0' * 20}"}}, "add.deletionVector: .*inside"),
         ({"deletionVector": {**VECTOR, "storageType": "p", "pathOrInlineDv": "file://h/x"}}, "add.deletionVector"),
     ],
 )
@@ -120,12 +108,7 @@ def test_protocol() -> None:
     assert Protocol.parse(action("protocol", minReaderVersion=1)).reader_features == ()
     features = Protocol.parse(action("protocol", minReaderVersion=3, readerFeatures=["deletionVectors"]))
     assert features.reader_features == ("deletionVectors",)
-    for wrong in (
-        {},
-        {"minReaderVersion": "3"},
-        {"minReaderVersion": 3},
-        {"minReaderVersion": 3, "readerFeatures": [1]},
-    ):
+    for wrong in ({}, {"minReaderVersion": 3}, {"minReaderVersion": 3, "readerFeatures": [1]}):
         with pytest.raises(NotCanonical, match=r"protocol\."):
             Protocol.parse(action("protocol", **wrong))
 
@@ -135,12 +118,7 @@ def test_metadata() -> None:
     parsed = Metadata.parse(action("metaData", **known))
     assert (parsed.schema, parsed.partition_columns, parsed.configuration) == ("{}", ("p",), {})
     assert parsed.provider == "parquet"
-    wrong: list[dict[str, Any]] = [
-        {"schemaString": None},
-        {"partitionColumns": "p"},
-        {"partitionColumns": [None]},
-        {"format": {}},
-    ]
+    wrong: list[dict[str, Any]] = [{"schemaString": None}, {"partitionColumns": [None]}, {"format": {}}]
     for members in [*wrong, {"configuration": {"a": 1}}]:
         with pytest.raises(NotCanonical, match=r"line 3: metaData\."):
             Metadata.parse(action("metaData", **{**known, **members}))
@@ -162,9 +140,7 @@ def test_lines() -> None:
     [
         (b'{"add":{}}\n{"add"', "c.json, line 2: action: expected JSON"),
         (b"7", "c.json, line 1: action: expected an object, found 7"),
-        (b"[" * 50_000, "c.json, line 1: action: expected JSON"),
         (b'{"add": 1}', "c.json, line 1: add: expected an object, found 1"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "c.json, line 1: action: expected JSON"),
         (b'{"a":"\xff"}', "c.json at byte 6: JSON: expected UTF-8"),
     ],
 )
@@ -198,44 +174,18 @@ def protocol(version: int, *features: str) -> Protocol:
     return Protocol(version, features, "0.json, line 2")
 
 
-def metadata(mode: str | None) -> Metadata:
-    configuration = {} if mode is None else {"delta.columnMapping.mode": mode}
-    return Metadata("{}", (), configuration, "parquet", "0.json, line 3")
-
-
-def test_known() -> None:
+def test_features_and_versions() -> None:
     for version in (1, 2):
         check_protocol(protocol(version))
     check_protocol(protocol(3, *KNOWN, *OF_COLUMNS, *OF_WRITERS))
-
-
-@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview", "adaptiveMetadata-preview", "sorcery"])
-def test_unknown_features_are_named(feature: str) -> None:
-    with pytest.raises(Unsupported, match=rf"0\.json, line 2: protocol\.readerFeatures: .*found {feature}"):
-        check_protocol(protocol(3, "deletionVectors", feature))
+    for feature in ("catalogManaged", "sorcery"):
+        with pytest.raises(Unsupported, match=rf"0\.json, line 2: protocol\.readerFeatures: .*found {feature}"):
+            check_protocol(protocol(3, "deletionVectors", feature))
+    with pytest.raises(Unsupported, match="at most 3, found 4"):
+        check_protocol(protocol(4))
 
 
 @each(("value", "on"), [("true", True), ("TRUE", True), ("false", False), (" true", False), ("", False), (None, False)])
 def test_properties_are_true_as_delta_reads_them(value: str | None, on: bool) -> None:
     configuration = {} if value is None else {"x": value}
     assert is_on(Metadata("{}", (), configuration, "parquet", "0.json, line 3"), "x") is on
-
-
-def test_newer_versions() -> None:
-    with pytest.raises(Unsupported, match="at most 3, found 4"):
-        check_protocol(protocol(4))
-
-
-def test_column_mapping_holds_whatever_the_protocol_says() -> None:
-    assert mapping_mode(protocol(1), metadata("name")) == "name"
-    assert mapping_mode(protocol(3), metadata("name")) == "name"
-    assert mapping_mode(protocol(1), metadata("path")) == "none"
-    assert not declares_mapping(protocol(1))
-    assert not declares_mapping(protocol(3))
-    assert declares_mapping(protocol(2))
-    assert declares_mapping(protocol(3, "columnMapping"))
-    assert mapping_mode(protocol(2), metadata("name")) == "name"
-    assert mapping_mode(protocol(3, "columnMapping"), metadata("id")) == "id"
-    assert mapping_mode(protocol(3, "columnMapping"), metadata(None)) == "none"
-    with pytest.raises(Unsupported, match=r"delta\.columnMapping\.mode: .*'path'"):
-        mapping_mode(protocol(2), metadata("path"))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.delta.checkpoint import read_batches, read_sidecars
+from dvcodec.tables.delta.checkpoint import read_batches
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.delta_table import DeltaBuilder, build_delta
@@ -35,14 +35,6 @@ def actions_of(table: DeltaBuilder, files: list[Path], version: int = VERSION) -
 
 def by_kind(actions: list[JsonFields], kind: str) -> list[Any]:
     return sorted((action.values for action in actions if action.where == kind), key=lambda members: members["path"])
-
-
-def test_sidecars_are_named(table: DeltaBuilder) -> None:
-    for form in ("json", "parquet"):
-        top, *sidecars = table.checkpoint(form)
-        assert sorted(read_sidecars(Folder(str(table.root)), top.name)) == sorted(map(str, sidecars))
-    (top,) = table.checkpoint("classic")
-    assert list(read_sidecars(Folder(str(table.root)), top.name)) == []
 
 
 def test_a_sidecar_recorded_by_its_whole_path_is_looked_for_here(table: DeltaBuilder) -> None:
@@ -171,20 +163,3 @@ def test_statistics_that_are_text_for_some(table: DeltaBuilder, counted: bool) -
     assert first["stats"] == '{"numRecords":100}'
     assert all(json.loads(other["stats"])["minValues"]["small"] == -1 for other in others)
     assert len(others) == 2
-
-
-@pytest.mark.parametrize(
-    "member", [("stats_parsed", pa.string()), ("stats", pa.struct([("x", pa.int64())])), ("path", pa.int64())]
-)
-def test_statistics_of_other_types(table: DeltaBuilder, member: tuple[str, pa.DataType]) -> None:
-    (file,) = table.checkpoint("classic")
-    with_columns(file, [None, "{}", "{}"])
-    rows, schema = pq.read_table(file).to_pylist(), pq.read_schema(file)
-    for row in rows:
-        if row["add"] is not None:
-            row["add"][member[0]] = None
-    place = schema.get_field_index("add")
-    others = [field for field in schema.field("add").type if field.name != member[0]]
-    schema = schema.set(place, pa.field("add", pa.struct([*others, pa.field(*member)])))
-    pq.write_table(pa.Table.from_pylist(rows, schema), file)
-    assert not any(member[0] in add.values for add in actions_of(table, [file]) if add.where == "add")

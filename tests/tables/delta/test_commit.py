@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
+from dvcodec import NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, enable, open_table
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.delta.commit import DeltaCommitter, check_next_version
@@ -32,6 +32,11 @@ def delete(folder: Path, condition: Callable[[Any], bool], **options: Any) -> De
 
 def actions(folder: Path, version: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
+
+
+def write(folder: Path, version: int, found: list[dict[str, Any]]) -> None:
+    path = folder / "_delta_log" / f"{version:020}.json"
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in found))
 
 
 @pytest.fixture
@@ -79,8 +84,7 @@ def test_rows_of_another_format_that_the_log_does_not_count_are_refused(folder: 
     first = actions(folder, 0)
     first[2]["metaData"]["format"]["provider"] = "orc"
     del first[4]["add"]["stats"]
-    path = folder / "_delta_log" / f"{0:020}.json"
-    path.write_text("".join(f"{json.dumps(action)}\n" for action in first))
+    write(folder, 0, first)
     files = set(folder.rglob("*"))
     table = open_table(folder)
     assert isinstance(table, DeltaTable)
@@ -93,9 +97,9 @@ def test_rows_of_another_format_that_the_log_does_not_count_are_refused(folder: 
 
 def test_vectors_that_read_back_otherwise_are_not_committed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(path: str, rows: dict[str, RowSet], **options: Any) -> Any:
-        return write(path, {name: RowSet([row + 1 for row in some]) for name, some in rows.items()}, **options)
+        others = {name: RowSet([row + 1 for row in some]) for name, some in rows.items()}
+        return delta.write_deletion_vectors(path, others, **options)
 
-    write = delta.write_deletion_vectors
     monkeypatch.setattr("dvcodec.tables.delta.commit.write_deletion_vectors", wrong)
     files = set(folder.rglob("*"))
     with pytest.raises(
@@ -140,39 +144,10 @@ def test_vectors_of_the_winner_are_taken_in(folder: Path) -> None:
     assert audit(open_table(folder)).findings == ()
 
 
-def test_rows_that_are_added_meanwhile_stay(folder: Path) -> None:
-    def append() -> None:
-        delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 300)})
-
-    late(folder, append, condition=lambda number: number >= 200)
-    assert max(ids(folder)) == 427
-
-
-def test_serializable_fails_if_rows_are_added_meanwhile(folder: Path) -> None:
-    def append() -> None:
-        delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 300)})
-
-    with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile"):
-        late(folder, append, condition=lambda number: number >= 200, isolation="serializable")
-    assert len(list(folder.glob("*.bin"))) == 2
-
-
-def test_files_that_were_rewritten_are_searched_again(folder: Path) -> None:
-    def rewrite() -> None:
-        gone = {"path": "b.parquet", "dataChange": True, "deletionTimestamp": 1}
-        add = delta_log.data_file(folder, "c.parquet", delta_log.ROWS)
-        delta_log.commit(folder, 3, "OPTIMIZE", {"remove": gone}, {"add": add})
-
-    late(folder, rewrite, condition=lambda number: number >= 200)
-    assert max(ids(folder)) == 199
-
-
-def changed(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+def changed(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:
     first = actions(folder, 0)
     change(first[1]["protocol"], first[2]["metaData"]["configuration"])
-    path = folder / "_delta_log" / f"{0:020}.json"
-    path.write_text("".join(f"{json.dumps(action)}\n" for action in first))
-    return folder
+    write(folder, 0, first)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +187,14 @@ def test_in_commit_timestamps(folder: Path) -> None:
         ),
     )
     future = 4_000_000_000_000
-    path = folder / "_delta_log" / f"{2:020}.json"
     info, *rest = actions(folder, 2)
     info["commitInfo"] = {"inCommitTimestamp": future} | info["commitInfo"]
-    path.write_text("".join(f"{json.dumps(action)}\n" for action in (info, *rest)))
+    write(folder, 2, [info, *rest])
     delete(folder, lambda number: number == 150)
-    info, *_ = actions(folder, 3)
+    info, *rest = actions(folder, 3)
     assert next(iter(info["commitInfo"].items())) == ("inCommitTimestamp", future + 1)
     info["commitInfo"]["inCommitTimestamp"] = 2**63 - 1
-    path = folder / "_delta_log" / f"{3:020}.json"
-    path.write_text("".join(f"{json.dumps(action)}\n" for action in (info, *actions(folder, 3)[1:])))
+    write(folder, 3, [info, *rest])
     with pytest.raises(Unsupported, match="inCommitTimestamp: expected at most"):
         delete(folder, lambda number: number == 151)
 

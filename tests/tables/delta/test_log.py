@@ -23,7 +23,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
 from samples.changes import sorted_values
 from samples.delta_log import commit, empty_table
-from samples.delta_table import FIELDS, TIME, DeltaBuilder, build_delta, schema_string
+from samples.delta_table import TIME, DeltaBuilder, build_delta
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
@@ -44,14 +44,6 @@ def log_of(*names: str) -> Log:
     return Log.from_names("log", names)
 
 
-def test_a_gap_below_a_checkpoint_hides_versions() -> None:
-    log = log_of(commit_name(0), commit_name(1), commit_name(3), classic(4), commit_name(5))
-    assert log.versions == (0, 1, 4, 5)
-    assert log.latest == 5
-    with pytest.raises(UsageError, match="version 3 cannot be rebuilt, version 2 is missing"):
-        log.check(3)
-
-
 def test_parts_count_when_all_are_there() -> None:
     whole = log_of(part(3, 2, 2), part(3, 1, 2))
     assert whole.checkpoints == {3: ((part(3, 1, 2), part(3, 2, 2)),)}
@@ -60,13 +52,6 @@ def test_parts_count_when_all_are_there() -> None:
         left = log_of(*names)
         assert left.checkpoints == {}
         assert not left.names
-
-
-def test_several_checkpoints_of_a_version() -> None:
-    names = [f"{3:020}.checkpoint.{UUID}.json", classic(3), part(3, 1, 1)]
-    log = log_of(*names)
-    assert sorted(log.checkpoints[3]) == sorted((name,) for name in names)
-    assert log.names == frozenset(names)
 
 
 def test_names() -> None:
@@ -178,7 +163,7 @@ def test_a_checkpoint_has_to_have_them_itself(table: DeltaBuilder) -> None:
         state_of(table, 5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("info", "expected"),
     [
         ({"timestamp": TIME, "operation": "DELETE"}, (TIME, "DELETE")),
@@ -212,18 +197,15 @@ def test_a_version_without_a_commit(table: DeltaBuilder) -> None:
 Live = dict[tuple[str, str], dict[str, Any]]
 
 
+def added(name: str) -> dict[str, Any]:
+    return {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+
+
 def random_commit(chance: random.Random, live: Live) -> Iterator[dict[str, Any]]:
     """Actions of a commit on a few data files, with and without vectors: also such as no engine writes."""
     for _ in range(chance.randrange(4)):
         name = chance.choice(["a", "b", "c%20d", "e"])
-        add: dict[str, Any] = {
-            "path": name,
-            "partitionValues": {},
-            "size": 1,
-            "modificationTime": chance.randrange(3),
-            "dataChange": True,
-            "stats": json.dumps({"numRecords": 100}),
-        }
+        add = added(name) | {"modificationTime": chance.randrange(3), "stats": json.dumps({"numRecords": 100})}
         identity = ""
         if chance.random() < 0.7:
             rows = RowSet(chance.sample(range(100), chance.randrange(1, 4)))
@@ -238,14 +220,7 @@ def random_commit(chance: random.Random, live: Live) -> Iterator[dict[str, Any]]
             live[name, identity] = add
             yield {"add": add}
     if chance.random() < 0.1:
-        metadata = {
-            "id": "0",
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": schema_string(FIELDS),
-            "partitionColumns": [],
-            "configuration": {"delta.enableDeletionVectors": "true"},
-        }
-        yield {"metaData": metadata}
+        yield {"metaData": DeltaBuilder(Path()).metadata}
 
 
 def both(location: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -281,10 +256,6 @@ def test_checkpoints_in_between(form: str, tmp_path: Path, monkeypatch: pytest.M
     found, expected = both(made.root, monkeypatch)
     assert found == expected
     assert [change["snapshot"]["id"] for change in found] == [4, 5]
-
-
-def added(name: str) -> dict[str, Any]:
-    return {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
 
 
 def test_a_file_with_and_without_a_vector_is_refused_in_its_version(tmp_path: Path) -> None:

@@ -59,23 +59,6 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
         read(file, [required])
 
 
-def test_fields_that_are_never_null(tmp_path: Path) -> None:
-    """Also if the file lacks them: then all structs have to be null."""
-    x = Column("x", type=pa.int64(), nullable=False)
-    s = Column("s", type=pa.struct([x.field, A.field]), children=(x, A))
-    stored = pa.struct([("x", pa.int64()), ("a", pa.int64())])
-    file = write(tmp_path / "f", s=pa.array([{"x": 1, "a": None}, None], stored), b=[1, 2])
-    assert read(file, [s]) == [(0, [{"s": {"x": 1, "a": None}}, {"s": None}])]
-    file = write(tmp_path / "f", s=pa.array([None, {"x": 1}, None, None, {"x": None}], stored))
-    with pytest.raises(NotCanonical, match=r"f: column s\.x: expected no nulls, found 1 from row 3 on"):
-        read(file, [s])
-    lacking = pa.struct([("a", pa.int64())])
-    assert read(write(tmp_path / "f", s=pa.nulls(1, lacking)), [s]) == [(0, [{"s": None}])]
-    with pytest.raises(NotCanonical, match=r"column s\.x: expected no nulls, found 1 from row 0 on"):
-        read(write(tmp_path / "f", s=pa.array([{"a": 1}, None], lacking)), [s])
-    assert read(write(tmp_path / "f", b=[1]), [s]) == [(0, [{"s": None}])]
-
-
 def test_names_with_dots(tmp_path: Path) -> None:
     file = tmp_path / "f"
     pq.write_table(pa.table({"a.b": [1], "a": [{"b": 2}], "b": [3]}), file)
@@ -121,25 +104,20 @@ def struct(*children: Column, name: str = "c") -> Column:
     ("values", "found", "wanted", "expected"),
     [
         ([1, None], pa.int8(), pa.int16(), [1, None]),
-        ([1], pa.int8(), pa.int64(), [1]),
         ([1], pa.int32(), pa.int64(), [1]),
         ([-128], pa.int32(), pa.int8(), [-128]),
         ([1.5], pa.float32(), pa.float64(), [1.5]),
         ([7], pa.int16(), pa.float64(), [7.0]),
         ([7], pa.int8(), pa.decimal128(4, 1), [Decimal("7.0")]),
-        ([9999], pa.int16(), pa.decimal128(5, 0), [Decimal(9999)]),
         ([7], pa.int32(), pa.decimal128(12, 2), [Decimal("7.00")]),
         ([2**62], pa.int64(), pa.decimal128(20, 0), [Decimal(2**62)]),
         ([Decimal("1.5")], pa.decimal128(4, 1), pa.decimal128(6, 3), [Decimal("1.500")]),
         ([dt.date(2020, 1, 2)], pa.date32(), pa.timestamp("us"), [dt.datetime(2020, 1, 2)]),  # noqa: DTZ001
         ([1000], pa.timestamp("ms"), UTC, [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc)]),
         ([1000], pa.timestamp("ns"), pa.timestamp("us"), [dt.datetime(1970, 1, 1, 0, 0, 0, 1)]),  # noqa: DTZ001
-        (["a"], pa.large_string(), pa.string(), ["a"]),
         (["a" * 20, None], pa.string_view(), pa.string(), ["a" * 20, None]),  # as deltalake writes updated rows
-        ([b"a"], pa.binary_view(), pa.binary(), [b"a"]),
         ([b"a"], pa.binary(), pa.string(), ["a"]),
         (["a"], pa.string(), pa.binary(), [b"a"]),
-        ([None], pa.null(), pa.int8(), [None]),
         ([None], pa.null(), pa.list_(pa.int8()), [None]),
     ],
 )
@@ -155,18 +133,15 @@ def test_promoted_primitives(values: list[Any], found: pa.DataType, wanted: pa.D
         (pa.int64(), pa.int32()),
         (pa.int64(), pa.float64()),
         (pa.float64(), pa.float32()),
-        (pa.int32(), pa.float32()),
         (pa.int32(), pa.decimal128(10, 1)),
         (pa.int64(), pa.decimal128(19, 0)),
         (pa.decimal128(6, 2), pa.decimal128(7, 4)),
         (pa.decimal128(6, 2), pa.decimal128(6, 1)),
         (pa.date32(), UTC),
         (pa.string(), pa.int32()),
-        (pa.int32(), pa.string()),
         (pa.bool_(), pa.int32()),
         (pa.uint32(), pa.int64()),
         (pa.timestamp("us"), pa.date32()),
-        (pa.list_(pa.int32()), pa.int32()),
         (pa.int32(), pa.list_(pa.int32())),
         (pa.struct([("a", pa.int32())]), pa.map_(pa.string(), pa.int32())),
     ],
@@ -190,21 +165,6 @@ def test_values_that_do_not_fit(values: list[Any], found: pa.DataType, wanted: p
         conform(pa.array(values, found), column(wanted), "file")
 
 
-def test_fields_of_structs_are_found_by_their_physical_names() -> None:
-    values = [{"col-2": 1, "gone": 5, "col-1": "a"}, None, {"col-2": None, "gone": 6, "col-1": "b"}]
-    found = pa.array(values, pa.struct([("col-2", pa.int32()), ("gone", pa.int32()), ("col-1", pa.string())]))
-    wanted = struct(
-        column(pa.string(), name="s", physical="col-1"),
-        column(pa.int64(), name="n", physical="col-2"),
-        column(pa.float64(), name="new", physical="col-3"),
-    )
-    assert conform(found, wanted, "file").to_pylist() == [
-        {"s": "a", "n": 1, "new": None},
-        None,
-        {"s": "b", "n": None, "new": None},
-    ]
-
-
 @pytest.mark.parametrize("by_id", [False, True])
 def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
     """One that was dropped and made again does not get the old values, and two do not change places."""
@@ -226,14 +186,6 @@ def test_fields_are_matched_where_types_are_equal(by_id: bool) -> None:
         pa.array([rows, None], pa.list_(pa.field("element", found))), column(pa.list_(element.field), element), "file"
     )
     assert array.to_pylist() == [expected, None]
-    key, value = (
-        Column("key", type=pa.string(), nullable=False),
-        Column("value", type=wanted.type, children=wanted.children),
-    )
-    entries = pa.array([[("k", row) for row in rows]], pa.map_(pa.string(), found))
-    assert conform(entries, column(pa.map_(key.field, value.field), key, value), "file").to_pylist() == [
-        [("k", row) for row in expected]
-    ]
 
 
 ELEMENT = struct(column(pa.int64(), name="x", physical="col-1"), name="element")
@@ -285,14 +237,10 @@ def scalar(text: str | None, kind: pa.DataType) -> Any:
     [
         ("50% #1", pa.string(), "50% #1"),
         ("-128", pa.int8(), -128),
-        ("7", pa.int16(), 7),
-        ("7", pa.int32(), 7),
         (str(-(2**63)), pa.int64(), -(2**63)),
-        ("1.5", pa.float32(), 1.5),
         ("1.0E10", pa.float64(), 1e10),
         ("-Infinity", pa.float64(), float("-inf")),
         ("true", pa.bool_(), True),
-        ("false", pa.bool_(), False),
         ("2026-01-31", pa.date32(), dt.date(2026, 1, 31)),
         ("234", pa.decimal128(12, 5), Decimal("234.00000")),
         ("2E+2", pa.decimal128(12, 5), Decimal("200.00000")),
@@ -317,17 +265,14 @@ def test_nulls(kind: pa.DataType) -> None:
     ("text", "kind"),
     [
         ("128", pa.int8()),
-        ("1.5", pa.int32()),
         ("yes?", pa.bool_()),
         ("2026-02-31", pa.date32()),
         ("now", UTC),
         ("1234", pa.decimal128(5, 2)),
         ("0.001", pa.decimal128(5, 2)),
-        ("1E-999999999", pa.decimal128(5, 2)),
         ("1E+999999999", pa.decimal128(5, 2)),
         ("NaN", pa.decimal128(5, 2)),
         ("x", pa.null()),
-        ("[1]", pa.list_(pa.int64())),
         ("\ud800", pa.binary()),
     ],
 )
@@ -368,41 +313,32 @@ def test_values_that_spark_reads_from_the_names_of_folders(path: str, kind: pa.D
 # ---------------------------------------------------------------------- schemaString as Arrow types
 
 
-def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
-    return parse_text(json.dumps({"type": "struct", "fields": fields}), mode, partitions)
+def parse(*fields: dict[str, Any], **options: Any) -> TableSchema:
+    return parse_text(json.dumps({"type": "struct", "fields": fields}), **options)
 
 
-def parse_text(text: str, mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
+def parse_text(text: str, mode: str = "none", partitions: tuple[str, ...] = (), version: int = 2) -> TableSchema:
     metadata = Metadata(text, partitions, {"delta.columnMapping.mode": mode}, "parquet", "0.json, line 3")
-    return read_schema(Protocol(2, (), "0.json, line 2"), metadata)
+    return read_schema(Protocol(version, (), "0.json, line 2"), metadata)
 
 
 def field(kind: Any, name: Any = "a", nullable: Any = True, **metadata: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
 
+MAPPED = {"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1}
+
+
 @each(
     ("name", "arrow"),
     [
-        ("string", pa.string()),
-        ("long", pa.int64()),
-        ("integer", pa.int32()),
-        ("short", pa.int16()),
-        ("byte", pa.int8()),
-        ("float", pa.float32()),
-        ("double", pa.float64()),
-        ("boolean", pa.bool_()),
-        ("binary", pa.binary()),
-        ("date", pa.date32()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestamp_ntz", pa.timestamp("us")),
         ("void", pa.null()),
         ("decimal", pa.decimal128(10, 0)),
         ("decimal(38,38)", pa.decimal128(38, 38)),
         ("decimal( 5, 2 )", pa.decimal128(5, 2)),
     ],
 )
-def test_primitives(name: str, arrow: pa.DataType) -> None:
+def test_spellings_of_types(name: str, arrow: pa.DataType) -> None:
     assert parse(field(name)).select(["a"]) == pa.schema([("a", arrow)])
 
 
@@ -419,10 +355,7 @@ def test_nested() -> None:
 
 def test_column_mapping() -> None:
     inner = field("long", "x", **{"delta.columnMapping.physicalName": "col-2", "delta.columnMapping.id": 2})
-    outer = field(
-        {"type": "struct", "fields": [inner]},
-        **{"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1},
-    )
+    outer = field({"type": "struct", "fields": [inner]}, **MAPPED)
     by_name = parse(outer, mode="name").column("a")
     assert (by_name.physical_name, by_name.id, by_name.children[0].physical_name) == ("col-1", None, "col-2")
     by_id = parse(outer, mode="id").column("a")
@@ -453,9 +386,6 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
     ("text", "place"),
     [
         ("{", "schemaString: expected JSON"),
-        ("[" * 60_000, "schemaString: expected JSON"),
-        ("[]", "schemaString: expected an object"),
-        ("{}", "schemaString.fields: expected an array"),
         ('{"fields":[1]}', r"schemaString.fields\[0\]: expected an object"),
         ('{"fields":[{"name":1}]}', r"schemaString.fields\[0\].name"),
         ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected unique column names"),
@@ -471,16 +401,10 @@ def test_invalid_schemas_are_refused(text: str, place: str) -> None:
 @each(
     "wrong",
     [
-        {"name": "a", "nullable": True},
         {"name": "a", "type": "long"},
-        {"name": "a", "type": "long", "nullable": 1},
         field({"type": "array", "elementType": "long"}),
-        field({"type": "array", "containsNull": True}),
-        field({"type": "map", "keyType": "long", "valueContainsNull": True}),
-        field({"type": "struct"}),
         field({"fields": []}),
         field({"type": "struct", "fields": [field("long"), field("long", "A")]}),
-        field({"type": "struct", "fields": [field("long", "\udfff")]}),
         field("void", nullable=False),
         field({"type": "map", "keyType": "void", "valueType": "long", "valueContainsNull": True}),
     ],
@@ -488,6 +412,14 @@ def test_invalid_schemas_are_refused(text: str, place: str) -> None:
 def test_invalid_columns_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotCanonical, match=r"schemaString\.fields\[0\]"):
         parse(wrong).select(["a"])
+
+
+def test_modes_of_column_mapping() -> None:
+    """Whether the protocol declares it counts for a mode that is not known."""
+    assert [parse(field("long", **MAPPED), mode=mode).mode for mode in ("none", "name", "id")] == ["none", "name", "id"]
+    with pytest.raises(Unsupported, match=r"line 3: delta\.columnMapping\.mode: .*'path'"):
+        parse(field("long"), mode="path")
+    assert parse(field("long", **MAPPED), mode="path", version=1).mode == "none"
 
 
 def test_partition_columns_have_to_be_columns() -> None:

@@ -60,14 +60,8 @@ def write_table(folder: Path, chance: random.Random, *, checkpoint: bool) -> Non
 def added(number: int, name: uuid.UUID, content: bytearray, chance: random.Random) -> Iterator[dict[str, Action]]:
     """Yield the actions of a data file, at most two; its vector is appended to the content of the vector file."""
     stats = chance.choice(("{}", *(f'{{"numRecords":{rows}}}' for rows in (30, 70, 1000, 1000, 1000, 100_000))))
-    action: Action = {
-        "path": f"{number}.parquet",
-        "partitionValues": {},
-        "size": 9,
-        "modificationTime": 1,
-        "dataChange": True,
-    }
-    action["stats"] = stats
+    action: Action = {"path": f"{number}.parquet", "partitionValues": {}, "size": 9, "stats": stats}
+    action |= {"modificationTime": 1, "dataChange": True}
     kind, rows = chance.randrange(20), some_rows(chance)
     if kind == 0:
         yield {"add": action}
