@@ -28,16 +28,6 @@ from dvcodec.paimon import (
 )
 from samples.avro import block, header, records
 
-TABLES = {
-    "java-0.9.0-tables/db.db/dv/manifest/index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-0": "java",
-    "java-0.9.0-tables/db.db/dv/manifest/index-manifest-630d1af1-7bce-4092-8f82-d5ac10c22676-1": "java",
-    "java-0.9.0-tables/db.db/dyn/manifest/index-manifest-9967873b-1ab9-4fc5-9df2-b032efe15d32-0": "java",
-    "pypaimon-2.1.0/db.db/part/manifest/index-manifest-a6c0b2b5-35bf-42c1-8420-03ef4599b843": "pypaimon",
-    "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-f78df544-a4f4-4257-90a1-33589c23345a": "pypaimon",
-    "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-fb38888d-7c19-43fa-b109-e9cd62fc2c17": "pypaimon",
-}
-
-
 FORMS = [*CODECS, "orc", "parquet"]
 """Codecs of Avro, and the other formats."""
 
@@ -54,23 +44,26 @@ def written(*entries: IndexManifestEntry, form: str = "null") -> bytes:
 # ---------------------------------------------------------------------- real files
 
 
-@each("name", TABLES)
-def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
-    path = vectors / "paimon" / name
-    root = path.parent.parent
-    for entry in read_index_manifest(path):
-        index = Path(entry.path(str(root)))
-        assert index == Path(entry.path(f"{root}/")) == root / "index" / entry.file_name
-        if not index.exists():
-            assert name == next(iter(TABLES)), "older than the latest snapshot"
-            continue
-        assert entry.file_size == index.stat().st_size
-        if entry.vectors is None:
-            assert len(paimon.decode_hash_index(index.read_bytes(), row_count=entry.row_count)) == entry.row_count
-            continue
-        sets = paimon.read_deletion_vectors(index, entry.vectors)
-        assert len(sets) == len(entry.vectors) == entry.row_count
-        assert list(paimon.load_frames(index).values()) == list(sets.values())
+def test_what_real_manifests_name_is_there(vectors: Path) -> None:
+    paths = list(vectors.glob("paimon/*/db.db/*/manifest/index-manifest-*"))
+    assert len(paths) >= 6
+    older = set()
+    for path in paths:
+        root = path.parent.parent
+        for entry in read_index_manifest(path):
+            index = Path(entry.path(str(root)))
+            assert index == Path(entry.path(f"{root}/")) == root / "index" / entry.file_name
+            if not index.exists():
+                older.add(path)
+                continue
+            assert entry.file_size == index.stat().st_size
+            if entry.vectors is None:
+                assert len(paimon.decode_hash_index(index.read_bytes(), row_count=entry.row_count)) == entry.row_count
+                continue
+            sets = paimon.read_deletion_vectors(index, entry.vectors)
+            assert len(sets) == len(entry.vectors) == entry.row_count
+            assert list(paimon.load_frames(index).values()) == list(sets.values())
+    assert len(older) == 1, "the index manifest of a snapshot before the latest"
 
 
 # ---------------------------------------------------------------------- round trips

@@ -1,9 +1,13 @@
-"""Checkpoints in columns: the same files, vectors and errors as row by row, and the same data files ruled out."""
+"""Checkpoints and commits in columns: the same files, vectors and errors as one by one; the same data files ruled out.
+
+What is unusual is read one by one.
+"""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,10 @@ from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.delta import checkpoint
 from dvcodec.tables.delta import open as open_delta
+from dvcodec.tables.delta.checkpoint import Actions, Columns
+from dvcodec.tables.delta.commit_columns import commit_actions
+from dvcodec.tables.delta.log import AddFile, parse_lines
+from dvcodec.tables.delta.replay import Replay
 from dvcodec.tables.delta.table import DeltaSnapshot
 from samples.delta_table import Action, DeltaBuilder
 
@@ -83,48 +91,48 @@ def of_vectors(columns: VectorColumns) -> list[Any]:
     ]
 
 
-@each(
-    ("action", "is_usual"),
-    [
-        (added(1, '{"numRecords":5}'), True),
-        (added(1, '{"numRecords": 5,"minValues":{"id":1}}', VECTOR), True),
-        (added(1, None, {**VECTOR, "offset": None}, path="day=a%20b%3A1/x%2Cy.parquet"), True),
-        (added(1, '{"numRecords":05}'), False),
-        (added(1, '{"numRecords":-1}'), False),
-        (added(1, '{"numRecords":123456789012345678901}'), False),
-        (added(1, '{"minValues":{"numRecords":7},"numRecords":5}'), False),
-        (added(1, '{"numRecords":5,"minValues":{"numRecords":7}}'), False),
-        (added(1, "[1]"), False),
-        (added(1, None, path="a/../b.parquet"), False),
-        (added(1, None, path="a//b.parquet"), False),
-        (added(1, None, path="a/%ff.parquet"), False),
-        (added(1, None, path="a/%00.parquet"), False),
-        (added(1, None, path="s3://bucket/b.parquet"), False),
-        (added(1, None, path="a/b::c.parquet"), False),
-        (added(1, None, path="a/ż.parquet"), False),
-        (added(1, None, path=""), False),
-        (added(1, None, path="a/" + "b" * 9000), False),
-        (added(1, None, path=None), False),
-        (added(1, None, size=-1), False),
-        (added(1, None, size=None), False),
-        (added(1, None, partitionValues={"other": "x"}), True),
-        (added(1, None, {**VECTOR, "storageType": "p", "pathOrInlineDv": "file:/x/y.bin"}), False),
-        (added(1, None, {**VECTOR, "storageType": "i", "offset": None}), False),
-        (added(1, None, {**VECTOR, "storageType": "x"}), False),
-        (added(1, None, {**VECTOR, "pathOrInlineDv": "short"}), False),
-        (added(1, None, {**VECTOR, "pathOrInlineDv": "##################:."}), False),
-        (added(1, None, {**VECTOR, "pathOrInlineDv": f"../{PLACE}"}), False),
-        (added(1, None, {**VECTOR, "sizeInBytes": -1}), False),
-        (added(1, None, {**VECTOR, "cardinality": None}), False),
-        (added(1, None, {**VECTOR, "offset": -1}), False),
-        (added(1, None, {**VECTOR, "storageType": None}), False),
-    ],
-)
+CASES = [
+    (added(1, '{"numRecords":5}'), True),
+    (added(1, '{"numRecords": 5,"minValues":{"id":1}}', VECTOR), True),
+    (added(1, None, {**VECTOR, "offset": None}, path="day=a%20b%3A1/x%2Cy.parquet"), True),
+    (added(1, '{"numRecords":05}'), False),
+    (added(1, '{"numRecords":-1}'), False),
+    (added(1, '{"numRecords":123456789012345678901}'), False),
+    (added(1, '{"minValues":{"numRecords":7},"numRecords":5}'), False),
+    (added(1, '{"numRecords":5,"minValues":{"numRecords":7}}'), False),
+    (added(1, "[1]"), False),
+    (added(1, None, path="a/../b.parquet"), False),
+    (added(1, None, path="a//b.parquet"), False),
+    (added(1, None, path="a/%ff.parquet"), False),
+    (added(1, None, path="a/%00.parquet"), False),
+    (added(1, None, path="s3://bucket/b.parquet"), False),
+    (added(1, None, path="a/b::c.parquet"), False),
+    (added(1, None, path="a/ż.parquet"), False),
+    (added(1, None, path=""), False),
+    (added(1, None, path="a/" + "b" * 9000), False),
+    (added(1, None, path=None), False),
+    (added(1, None, size=-1), False),
+    (added(1, None, size=None), False),
+    (added(1, None, partitionValues={"other": "x"}), True),
+    (added(1, None, {**VECTOR, "storageType": "p", "pathOrInlineDv": "file:/x/y.bin"}), False),
+    (added(1, None, {**VECTOR, "storageType": "i", "offset": None}), False),
+    (added(1, None, {**VECTOR, "storageType": "x"}), False),
+    (added(1, None, {**VECTOR, "pathOrInlineDv": "short"}), False),
+    (added(1, None, {**VECTOR, "pathOrInlineDv": "##################:."}), False),
+    (added(1, None, {**VECTOR, "pathOrInlineDv": f"../{PLACE}"}), False),
+    (added(1, None, {**VECTOR, "sizeInBytes": -1}), False),
+    (added(1, None, {**VECTOR, "cardinality": None}), False),
+    (added(1, None, {**VECTOR, "offset": -1}), False),
+    (added(1, None, {**VECTOR, "storageType": None}), False),
+]
+
+
+@each(("action", "is_usual"), CASES)
 def test_columns_are_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action, is_usual: bool) -> None:
     others = [added(2, '{"numRecords":1}', VECTOR), added(3, None)]
     table = table_of(tmp_path / "table", [action, *others])
     batches = checkpoint.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
-    keys = [actions.paths for actions in batches if isinstance(actions, checkpoint.Columns) and actions.where == "add"]
+    keys = [actions.paths for actions in batches if isinstance(actions, Columns) and actions.where == "add"]
     assert (keys[0] is not None) == is_usual
     by_columns = read(table)
     monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
@@ -198,3 +206,91 @@ def test_bounds_of_all_files_at_once_rule_out_the_same(tmp_path: Path, form: str
         assert {looked_at.data_files[number].path for number in numbers} >= set(wanted)
         assert [file.path for file in finder.candidates(found)] == wanted
     assert fewer > len(finders) / 3
+
+
+# ---------------------------------------------------------------------- data files that a commit adds
+
+
+def various(number: int) -> Action:
+    stats = json.dumps({"numRecords": number, "minValues": {"n": number}}) if number % 5 else None
+    more = {"partitionValues": {"day": None, "x": str(number % 4)}} if number % 2 else {"tags": {"a": "é"}}
+    action = added(number, stats, path=f"day={number % 3}/a%20{number}.parquet", size=number, **more)
+    return action | ({"deletionVector": VECTOR if number % 3 else None} if number % 7 else {})
+
+
+def lines_with(line: str) -> list[str]:
+    """A line among a hundred that add data files."""
+    first = [json.dumps({"commitInfo": {"timestamp": 1}}), json.dumps({"txn": {"appId": "a", "version": 1}})]
+    adds = [json.dumps({"add": various(number)}, ensure_ascii=False) for number in range(100)]
+    return [*first, *adds[:50], line, *adds[50:]]
+
+
+def replayed(batches: Iterable[Actions]) -> Any:
+    replay = Replay()
+    try:
+        replay.apply(batches)
+    except Exception as error:  # noqa: BLE001
+        return type(error), str(error)
+    return [(key, file) for key, file in replay.files.items()], list(replay.checks)
+
+
+def check_lines(lines: list[str], *, has_columns: bool) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    assert any(isinstance(actions, Columns) for actions in commit_actions(data, "c.json")) == has_columns
+    assert replayed(commit_actions(data, "c.json")) == replayed([action] for action in parse_lines(data, "c.json"))
+
+
+def test_columns_of_a_commit() -> None:
+    data = "\n".join(lines_with(json.dumps({"add": various(100)}))).encode()
+    found = list(commit_actions(data, "c.json"))
+    expected = list(parse_lines(data, "c.json"))
+    assert [action for actions in found for action in actions] == expected
+    (columns,) = (actions for actions in found if isinstance(actions, Columns))
+    files = [AddFile.parse(action) for action in expected if action.where == "add"]
+    assert list(columns.keys) == [file.key for file in files]
+    assert columns.paths == [file.path for file in files]
+    assert columns.sizes.tolist() == [file.size for file in files]
+    assert columns.rows.tolist() == [-1 if file.rows is None else file.rows for file in files]
+    assert columns.has_vector.tolist() == [file.vector is not None for file in files]
+    codes, values = columns.partitions
+    assert [dict(values[code]) for code in codes.tolist()] == [file.partition_values for file in files]
+    assert columns.may_have_statistics.tolist() == ["stats" in file.action for file in files]
+
+
+ONLY_IN_JSON: dict[str, Action] = {
+    "a fraction as a size": {"size": 1.0},
+    "true as a size": {"size": True},
+    "a size of 65 bits": {"size": 2**64},
+    "a number in partition values": {"partitionValues": {"day": 1}},
+    "partition values in a list": {"partitionValues": [["day", "1"]]},
+    "no time": {"modificationTime": ...},
+    "no change": {"dataChange": None},
+    "statistics that are no text": {"stats": {"numRecords": 1}},
+    "statistics as columns": {"stats_parsed": {"numRecords": 1}},
+    "a vector that is no object": {"deletionVector": [1]},
+    "a vector with a fraction": {"deletionVector": VECTOR | {"offset": 1.5}},
+    "a vector with more": {"deletionVector": VECTOR | {"other": 1}},
+    "half a surrogate": {"path": "\ud800"},
+}
+
+
+@each(("action", "is_usual"), CASES)
+def test_lines_are_as_one_by_one(action: Action, is_usual: bool) -> None:
+    check_lines(lines_with(json.dumps({"add": action})), has_columns=is_usual)
+
+
+@each("changes", ONLY_IN_JSON.values(), ids=list(ONLY_IN_JSON))
+def test_what_only_json_may_say(changes: Action) -> None:
+    action = {name: value for name, value in (various(100) | changes).items() if value is not ...}
+    check_lines(lines_with(json.dumps({"add": action})), has_columns=False)
+
+
+@each("line", ['{"add": {}, "remove": {}}', '{"add": {}} {}', '{"add": {', '{"add": {}, "add": []}'])
+def test_lines_that_are_not_one_action(line: str) -> None:
+    check_lines(lines_with(line), has_columns=False)
+
+
+def test_order_of_lines() -> None:
+    gone = {name: various(7).get(name) for name in ("path", "deletionVector", "dataChange")}
+    twice = json.dumps({"add": various(0)})  # which is seen when it is applied
+    check_lines([*lines_with(twice), json.dumps({"remove": gone}), *lines_with("")[-1:]], has_columns=True)

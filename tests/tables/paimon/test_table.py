@@ -51,17 +51,6 @@ def table(tmp_path: Path) -> PaimonTable:
     return PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]], kinds=["APPEND", "OVERWRITE"])))
 
 
-def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
-    renamed = [(number, "label" if name == "p" else name, kind) for number, name, kind in COLUMNS]
-    table = PaimonTable(str(build_paimon(tmp_path / "t", [COLUMNS, renamed], [[A]])))
-    now, then = table.snapshot(), table.snapshot(1)
-    assert (now.schema_id, then.schema_id) == (1, 0)
-    for snapshot, names in ((now, ["id", "label"]), (then, ["id", "p"])):
-        assert snapshot.schema().names == names
-        parts = list(snapshot.rows(snapshot.data_files[0]))
-        assert pa.Table.from_batches([part.batch for part in parts]).column_names == names
-
-
 def test_states_data_files_and_vectors(table: PaimonTable) -> None:
     assert table.snapshots() == (
         SnapshotInfo(1, TIME_MS + 1, "APPEND", None),
