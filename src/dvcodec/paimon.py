@@ -38,7 +38,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -814,6 +814,10 @@ class GlobalIndexMeta:
     source_meta: bytes | None = None
 
 
+_OF_GLOBAL_INDEX = {one.name: f"_{one.name.upper()}" for one in fields(GlobalIndexMeta)}
+"""Fields of `GlobalIndexMeta`, and what the manifest calls them."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
     """One index file of a snapshot.
@@ -954,15 +958,7 @@ def _record(entry: IndexManifestEntry) -> dict[str, Any]:
             for meta in entry.vectors
         ],
         "_EXTERNAL_PATH": entry.external_path,
-        _GLOBAL_INDEX: index
-        and {
-            "_ROW_RANGE_START": index.row_range_start,
-            "_ROW_RANGE_END": index.row_range_end,
-            "_INDEX_FIELD_ID": index.index_field_id,
-            "_EXTRA_FIELD_IDS": None if index.extra_field_ids is None else list(index.extra_field_ids),
-            "_INDEX_META": index.index_meta,
-            "_SOURCE_META": index.source_meta,
-        },
+        _GLOBAL_INDEX: index and {field: getattr(index, name) for name, field in _OF_GLOBAL_INDEX.items()},
     }
 
 
@@ -985,6 +981,9 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
     if index:
         for field_id in (index["_INDEX_FIELD_ID"], *(index.get("_EXTRA_FIELD_IDS") or ())):
             _check_int(field_id, "field id", where, cursor)
+        members = {name: index.get(field) for name, field in _OF_GLOBAL_INDEX.items()}
+        ids = members["extra_field_ids"]
+        index = GlobalIndexMeta(**members | {"extra_field_ids": None if ids is None else tuple(ids)})
     return IndexManifestEntry(
         record["_INDEX_TYPE"],
         record["_FILE_NAME"],
@@ -995,15 +994,7 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
         KINDS[kind],
         None if ranges is None else _vectors(ranges, where, cursor),
         record.get("_EXTERNAL_PATH"),
-        index
-        and GlobalIndexMeta(
-            index["_ROW_RANGE_START"],
-            index["_ROW_RANGE_END"],
-            index["_INDEX_FIELD_ID"],
-            None if index.get("_EXTRA_FIELD_IDS") is None else tuple(index["_EXTRA_FIELD_IDS"]),
-            index.get("_INDEX_META"),
-            index.get("_SOURCE_META"),
-        ),
+        index,
     )
 
 

@@ -132,8 +132,8 @@ def test_columns_are_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ac
     others = [added(2, '{"numRecords":1}', VECTOR), added(3, None)]
     table = table_of(tmp_path / "table", [action, *others])
     batches = checkpoint.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
-    keys = [actions.paths for actions in batches if isinstance(actions, Columns) and actions.where == "add"]
-    assert (keys[0] is not None) == is_usual
+    usual = [actions.are_usual for actions in batches if isinstance(actions, Columns) and actions.where == "add"]
+    assert usual[0] == is_usual
     by_columns = read(table)
     monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
@@ -265,9 +265,9 @@ ONLY_IN_JSON: dict[str, Action] = {
     "partition values in a list": {"partitionValues": [["day", "1"]]},
     "no time": {"modificationTime": ...},
     "no change": {"dataChange": None},
-    "statistics that are no text": {"stats": {"numRecords": 1}},
+    "statistics that are not text": {"stats": {"numRecords": 1}},
     "statistics as columns": {"stats_parsed": {"numRecords": 1}},
-    "a vector that is no object": {"deletionVector": [1]},
+    "a vector that is not an object": {"deletionVector": [1]},
     "a vector with a fraction": {"deletionVector": VECTOR | {"offset": 1.5}},
     "a vector with more": {"deletionVector": VECTOR | {"other": 1}},
     "half a surrogate": {"path": "\ud800"},

@@ -216,12 +216,9 @@ def _columns_of(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> lis
 
 def _has_json(file: pq.ParquetFile) -> bool:
     """Whether all data files of a checkpoint have statistics as text, by the counts of nulls in its footer."""
-    leaves = {file.schema.column(i).path for i in range(len(file.schema))}
     path, text = wanted = ("add", "path"), ("add", "stats")
-    if not leaves.issuperset(map(".".join, wanted)):
-        return False
     known = column_chunks(file, wanted)
-    if not known.keys() >= set(wanted):
+    if len(known) < len(wanted):
         return False
     counts = ((paths.nulls, texts.nulls) for paths, texts in zip(known[path], known[text], strict=True))
     return all(paths is not None and texts is not None and texts <= paths for paths, texts in counts)
@@ -232,9 +229,10 @@ class Columns:
 
     Attributes:
         where: the kind.
-        paths: those of their data files, if these are `add` or `remove` and as engines write them; else None. Each is
-            its own `file_key`, and `AddFile.parse` finds nothing wrong with the action.
-        ids: the unique ids of their vectors then, null without one.
+        are_usual: whether they are `add` or `remove` as engines write them: `AddFile.parse` finds nothing wrong with
+            them, and each path is its own `file_key`. What else is known of data files is known of usual ones alone.
+        paths: those of the data files.
+        ids: the unique ids of their vectors, null without one.
 
     Args:
         column: null in the rows of other actions.
@@ -254,10 +252,9 @@ class Columns:
         self._column = column.filter(there)
         with self._readable():
             self._column.validate(full=True)
-        self.paths: list[str] | None = None
-        self.ids: pa.Array = pa.nulls(0, pa.string())
-        if where in ("add", "remove") and (usual := _usual_files(self._column, where)) is not None:
-            self.paths, self.ids = usual
+        usual = _usual_files(self._column, where) if where in ("add", "remove") else None
+        self.are_usual = usual is not None
+        self.paths, self.ids = usual or ([], pa.nulls(0, pa.string()))
 
     def __len__(self) -> int:
         return len(self._column)
@@ -271,42 +268,41 @@ class Columns:
         return JsonFields(record, f"{self._location}, row {self._start + numbers[number]}", self.where)
 
     def key(self, number: int) -> FileKey:
-        """Return the identity of a logical file of actions with `paths`."""
-        assert self.paths is not None  # noqa: S101
+        """Return the identity of a logical file."""
         return self.paths[number], self.ids[number].as_py()
 
     @property
     def keys(self) -> Iterator[FileKey]:
-        """The identities of the logical files of actions with `paths`."""
-        return zip(self.paths or (), self.ids.to_pylist() if self.paths else (), strict=True)
+        """The identities of the logical files."""
+        return zip(self.paths, self.ids.to_pylist(), strict=True)
 
     @cached_property
     def partitions(self) -> tuple[Index, Sequence[Partition]]:
-        """The different partition values of actions with `paths`, and which of them each has: int64[n]."""
+        """The different partition values, and which of them each data file has: int64[n]."""
         return _partitions_of(self._column.field("partitionValues"))
 
     @cached_property
     def sizes(self) -> Index:
-        """Bytes of the data files of actions with `paths`: int64[n]."""
+        """Bytes of the data files: int64[n]."""
         return as_numbers(self._column.field("size"))
 
     @cached_property
     def rows(self) -> Index:
-        """Rows of the data files of actions with `paths`: int64[n], `UNKNOWN` if they are not recorded."""
+        """Rows of the data files: int64[n], `UNKNOWN` if they are not recorded."""
         return as_numbers(_rows_of(self._column))
 
     @cached_property
     def has_vector(self) -> Flags:
-        """Which actions with `paths` have a vector: bool[n]."""
+        """Which data files have a vector: bool[n]."""
         return np.asarray(self.ids.is_valid().to_numpy(zero_copy_only=False))
 
     def vector_member(self, name: str) -> pa.Array:
-        """Return a member of the descriptors of the actions with `paths` that have a vector."""
+        """Return a member of the descriptors of the data files that have a vector."""
         vectors = self._column.field("deletionVector").filter(self.ids.is_valid())
         return vectors.flatten()[vectors.type.get_field_index(name)]
 
     def vector_paths(self) -> list[str]:
-        """Return the different paths of the vectors of the actions with `paths`."""
+        """Return the different paths of the vectors."""
         if self.ids.null_count == len(self.ids):
             return []
         return [vector_path("u", text) for text in pc.unique(self.vector_member("pathOrInlineDv")).to_pylist()]

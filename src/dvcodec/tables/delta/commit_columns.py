@@ -84,7 +84,7 @@ def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
     except (pa.ArrowException, AttributeError, LookupError, RecursionError, TypeError, ValueError, OverflowError):
         return None  # each of them says so
     found = _Added(pa.StructArray.from_arrays(columns, names), source, lines, first)
-    return None if found.paths is None else found
+    return found if found.are_usual else None
 
 
 def _vectors(vectors: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:

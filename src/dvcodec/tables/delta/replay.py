@@ -183,11 +183,11 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
         self._parsed_paths = {path for path, _ in known}
 
     def add(self, actions: Columns) -> bool:
-        """Add the files of actions with paths, unless a path is there twice then; return whether they were added.
+        """Add the files of usual actions, unless a path is there twice then; return whether they were added.
 
         Nothing is added to files of which there are copies.
         """
-        if self._has_copies or actions.paths is None:
+        if self._has_copies or not actions.are_usual:
             return False
         paths, first = actions.paths, len(self._numbers)
         new = dict(zip(paths, range(first, first + len(paths)), strict=True))
@@ -274,9 +274,6 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
 
     def __iter__(self) -> Iterator[FileKey]:
         return (file.key for file in self.listed())
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
     def __len__(self) -> int:
         return len(self._numbers) - len(self._gone) + len(self.parsed())
@@ -501,8 +498,7 @@ def _numbered(codes: Index, values: Sequence[Value], known: dict[Value, int]) ->
 
 
 def _paths(actions: Columns, rows: Index) -> list[str]:
-    paths = actions.paths or []
-    return paths if len(rows) == len(paths) else [paths[row] for row in rows.tolist()]
+    return actions.paths if len(rows) == len(actions) else [actions.paths[row] for row in rows.tolist()]
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -619,7 +615,7 @@ class Replay:
         removed: set[FileKey] = set()
         for actions in batches:
             where = kind_of(actions)
-            if isinstance(actions, Columns) and actions.paths is not None:
+            if isinstance(actions, Columns) and actions.are_usual:
                 if where == "add" and (not removed or removed.isdisjoint(actions.keys)) and self.files.add(actions):
                     continue
                 if where == "remove" and not any(key in self.files for key in actions.keys):
@@ -671,7 +667,7 @@ class Replay:
                     self.checks.check(action)
 
     def _other(self, action: JsonFields, seen: set[str]) -> None:
-        """Apply an action that is no logical file.
+        """Apply an action that is not one of a logical file.
 
         Args:
             action: it.

@@ -570,7 +570,7 @@ class DeltaTable(WritableTable):
 
     def _named_in_columns(self, actions: Actions) -> Iterable[str]:
         """Return the locations of the files that actions name: of usual ones without looking at each."""
-        if not isinstance(actions, Columns) or actions.paths is None:
+        if not isinstance(actions, Columns) or not actions.are_usual:
             return self._named(actions)
         vectors = map(self.folder.locate, actions.vector_paths())
         return chain(self.folder.locate_each(actions.paths), vectors)
