@@ -25,7 +25,7 @@ from dvcodec.core.extras import json_reader, pa, pc, pq
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
-from dvcodec.tables.delta.log import LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
+from dvcodec.tables.delta.log import FIRST_ROWS, LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import Range
@@ -367,8 +367,6 @@ def kind_of(actions: Actions) -> str:
 _STEP = r"[A-Za-z0-9_=-][ -.0-\[\]-~]*"
 _USUAL_PATH = rf"^[A-Za-z0-9_=-][A-Za-z0-9_.,+ -]*(?:=[ -.0-\[\]-~]*)?(?:/{_STEP})*$"
 """A relative path in its normal form: no URL, no drive, no step that is empty or begins with a dot."""
-_USUAL_STATISTICS, _ROWS = r'^\{"numRecords": ?(?P<rows>0|[1-9][0-9]{0,17})[,}]', '"numRecords"'
-"""The count of rows comes first and is not named again."""
 _MOST_INT32 = 2**31 - 1
 
 
@@ -405,7 +403,8 @@ def _are_usual_statistics(fields: Mapping[str, pa.Array]) -> bool:
         known = pc.is_valid(rows)
     if text is None or not pa.types.is_string(text.type):
         return text is None
-    usual = pc.and_(pc.match_substring_regex(text, _USUAL_STATISTICS), pc.equal(pc.count_substring(text, _ROWS), 1))
+    is_first, counts = pc.match_substring_regex(text, FIRST_ROWS), pc.count_substring(text, '"numRecords"')
+    usual = pc.and_(is_first, pc.equal(counts, 1))
     return _all(pc.or_(known, pc.fill_null(usual, True)))
 
 
@@ -466,7 +465,7 @@ def _rows_of(column: pa.StructArray) -> pa.Array:
         rows = parsed.flatten()[parsed.type.get_field_index("numRecords")].cast(pa.int64())
     if text is None or rows.null_count == 0:
         return rows
-    first = pc.struct_field(pc.extract_regex(text, _USUAL_STATISTICS), [0])
+    first = pc.struct_field(pc.extract_regex(text, FIRST_ROWS), [0])
     return pc.coalesce(rows, first.cast(pa.int64()))
 
 

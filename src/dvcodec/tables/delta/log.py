@@ -417,7 +417,8 @@ def vector_path(storage_type: str, text: str) -> str:
     return Descriptor(storage_type, text, 0, 0).path(".").removeprefix("./")
 
 
-_FIRST_ROWS = re.compile(r'\{"numRecords": ?(0|[1-9][0-9]{0,17})[,}]')
+FIRST_ROWS = r'^\{"numRecords": ?(?P<rows>0|[1-9][0-9]{0,17})[,}]'
+"""Statistics whose first member is the count of rows, for RE2 too."""
 
 
 def _rows(action: JsonFields) -> int | None:
@@ -427,9 +428,9 @@ def _rows(action: JsonFields) -> int | None:
     """
     stats = action.object_if_any("stats_parsed")
     if "numRecords" not in stats and (text := action.text_or_none("stats")):
-        first = _FIRST_ROWS.match(text)
+        first = re.match(FIRST_ROWS, text)
         if first and text.count('"numRecords"') == 1:
-            return int(first[1])
+            return int(first["rows"])
         where = action.path_to("stats")
         stats = JsonFields.of(parse_json(text, action.source, where), action.source, where)
     return stats.integer_or_none("numRecords", least=0)

@@ -490,16 +490,12 @@ class DeltaTable(WritableTable):
         keys = listed.path_keys()
         if len(set(keys)) == len(keys):
             return np.arange(len(keys))
-        first: dict[str, int] = {}
-        bare: set[str] = set()
-        found = []
-        for number, (key, has_vector) in enumerate(zip(keys, listed.has_vector.tolist(), strict=True)):
-            if key in first and (not has_vector or key in bare):
+        has_vector, first = listed.has_vector.tolist(), dict[str, int]()
+        found = [first.setdefault(key, number) for number, key in enumerate(keys)]
+        for number, one in enumerate(found):
+            if number != one and not (has_vector[one] and has_vector[number]):
                 what, actual = "add.path", f"two for {listed[number].path!r}"
                 raise NotCanonical(what, source=self.log.location, expected="one live action", actual=actual)
-            found.append(first.setdefault(key, number))
-            if not has_vector:
-                bare.add(key)
         return np.array(found, np.int64)
 
     def referenced(self) -> frozenset[str]:
