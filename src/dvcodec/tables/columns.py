@@ -161,8 +161,8 @@ class VectorColumns:
     @cached_property
     def places(self) -> Places:
         """Where each is recorded."""
-        paths, path_of = _distinct(one.path for one in self.vectors)
-        locations, location_of = _distinct(one.location for one in self.vectors)
+        paths, path_of = distinct(one.path for one in self.vectors)
+        locations, location_of = distinct(one.location for one in self.vectors)
         return Places(paths, path_of, locations, location_of)
 
     @cached_property
@@ -220,7 +220,8 @@ class VectorGroup(OnDemand[DeletionVector]):
         return vectors if isinstance(vectors, cls) else cls(VectorColumns(vectors, {}), np.arange(len(vectors)))
 
 
-def _distinct(values: Iterable[str]) -> tuple[Sequence[str], Index]:
+def distinct(values: Iterable[str]) -> tuple[Sequence[str], Index]:
+    """Return the different values in the order of their first occurrence, and which of them each is: int64[n]."""
     numbers: dict[str, int] = {}
     found = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
     return list(numbers), found

@@ -296,16 +296,17 @@ class Columns:
         """Which data files have a vector: bool[n]."""
         return np.asarray(self.ids.is_valid().to_numpy(zero_copy_only=False))
 
-    def vector_member(self, name: str) -> pa.Array:
-        """Return a member of the descriptors of the data files that have a vector."""
-        vectors = self._column.field("deletionVector").filter(self.ids.is_valid())
+    def vector_member(self, name: str, rows: Index) -> pa.Array:
+        """Return a member of the descriptors of those of some data files that have a vector."""
+        if not self.has_vector.any():  # there may be no column of them
+            return pa.nulls(0, pa.int64())
+        vectors = self._column.field("deletionVector").take(pa.array(rows[self.has_vector[rows]]))
         return vectors.flatten()[vectors.type.get_field_index(name)]
 
     def vector_paths(self) -> list[str]:
         """Return the different paths of the vectors."""
-        if self.ids.null_count == len(self.ids):
-            return []
-        return [vector_path("u", text) for text in pc.unique(self.vector_member("pathOrInlineDv")).to_pylist()]
+        texts = self.vector_member("pathOrInlineDv", np.arange(len(self)))
+        return [vector_path("u", text) for text in pc.unique(texts).to_pylist()]
 
     @property
     def statistics(self) -> pa.Array | None:

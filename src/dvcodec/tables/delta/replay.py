@@ -26,7 +26,6 @@ from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupp
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.ragged import Flags, Index
-from dvcodec.core.vector import UNCOUNTED
 from dvcodec.tables.columns import numbers_of
 from dvcodec.tables.delta.checkpoint import (
     Actions,
@@ -344,20 +343,26 @@ class Listed:
             lambda files: np.array([one.vector is not None for one in files], np.bool_),
         ).astype(np.bool_)
 
-    def descriptors(self) -> Descriptors:
-        """Return what is recorded of their vectors, in the order of those that have one."""
-        found = [
-            _descriptors_in_columns(part[0], part[1])
+    def vector_paths(self) -> list[str]:
+        """Return `LoggedVector.path` of each file that has a vector."""
+        parts = (
+            [vector_path("u", text) for text in part[0].vector_member("pathOrInlineDv", part[1]).to_pylist()]
             if isinstance(part, tuple)
-            else _descriptors(one.vector for one in part if one.vector is not None)
+            else [one.path for one in _vectors(part)]
             for part in self._parts
-        ]
-        paths: dict[str, int] = {}
-        numbers = [_numbered(one.path_of, one.paths, paths) for one in found]
-        return Descriptors(
-            list(paths),
-            _joined(numbers),
-            *(_joined([getattr(one, name) for one in found]) for name in ("offsets", "sizes", "cardinalities")),
+        )
+        return list(chain.from_iterable(parts))
+
+    def vector_numbers(self, member: str, of_vector: Callable[[LoggedVector], int | None]) -> Index:
+        """Return a number of each file that has a vector; see `numbers_of`.
+
+        Args:
+            member: of the descriptors of files in columns.
+            of_vector: returns the number of another vector.
+        """
+        return self._numbers(
+            lambda actions, rows: as_numbers(actions.vector_member(member, rows)),
+            lambda files: numbers_of(of_vector(one) for one in _vectors(files)),
         )
 
     def partitions(self) -> tuple[Index, Sequence[Partition]]:
@@ -434,52 +439,8 @@ class Listed:
         return _joined([of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Descriptors:
-    """What the log records of vectors, each array of one number for each vector; see `numbers_of`.
-
-    Attributes:
-        paths: `LoggedVector.path` of different vectors; empty for inline ones.
-        path_of: which of them each has.
-        offsets: see `DeletionVector`.
-        sizes: see `DeletionVector`.
-        cardinalities: see `DeletionVector`.
-    """
-
-    paths: Sequence[str]
-    path_of: Index
-    offsets: Index
-    sizes: Index
-    cardinalities: Index
-
-
-def _descriptors_in_columns(actions: Columns, rows: Index) -> Descriptors:
-    if not actions.has_vector.any():  # there may be no column of them
-        return _descriptors(())
-    place = np.cumsum(actions.has_vector) - 1
-    taken = place[rows[actions.has_vector[rows]]]
-    texts = actions.vector_member("pathOrInlineDv").dictionary_encode()
-    sizes = as_numbers(actions.vector_member("sizeInBytes")) + UNCOUNTED
-    return Descriptors(
-        [vector_path("u", text) for text in texts.dictionary.to_pylist()],
-        texts.indices.to_numpy().astype(np.int64)[taken],
-        as_numbers(actions.vector_member("offset"))[taken],
-        sizes[taken],
-        as_numbers(actions.vector_member("cardinality"))[taken],
-    )
-
-
-def _descriptors(vectors: Iterable[LoggedVector]) -> Descriptors:
-    vectors = list(vectors)
-    paths = list(dict.fromkeys(one.path for one in vectors))
-    number_of = {path: number for number, path in enumerate(paths)}
-    return Descriptors(
-        paths,
-        np.array([number_of[one.path] for one in vectors], np.int64),
-        numbers_of(one.descriptor.offset for one in vectors),
-        numbers_of(one.stored_size for one in vectors),
-        numbers_of(one.descriptor.cardinality for one in vectors),
-    )
+def _vectors(files: Iterable[AddFile]) -> Iterator[LoggedVector]:
+    return (one.vector for one in files if one.vector is not None)
 
 
 def _numbered(codes: Index, values: Sequence[Value], known: dict[Value, int]) -> Index:

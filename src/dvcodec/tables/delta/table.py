@@ -16,17 +16,16 @@ from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupp
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Magic
+from dvcodec.core.vector import UNCOUNTED, Magic
 from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
-from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, VectorGroup
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, VectorGroup, distinct
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.checkpoint import Actions, Columns, read_batches, read_sidecars
 from dvcodec.tables.delta.log import LOG, AddFile, Log, LoggedVector, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
 from dvcodec.tables.delta.replay import (
     ActionChecks,
-    Descriptors,
     Listed,
     LogicalFiles,
     Replay,
@@ -325,28 +324,25 @@ class _VectorColumns(VectorColumns):
         self.file_sizes = np.full(len(self.vectors), UNKNOWN, np.int64)
 
     @cached_property
-    def _descriptors(self) -> Descriptors:
-        return self._snapshot.listed.descriptors()
-
-    @cached_property
     def places(self) -> Places:
-        found, folder = self._descriptors, self._snapshot.table.folder
-        locations = [folder.locate(path) if path else "" for path in found.paths]
-        numbers = {location: number for number, location in enumerate(dict.fromkeys(locations))}
-        of_path = np.array([numbers[location] for location in locations], np.int64)
-        return Places(found.paths, found.path_of, list(numbers), of_path[found.path_of])
+        folder = self._snapshot.table.folder
+        paths, path_of = distinct(self._snapshot.listed.vector_paths())
+        locations, location_of = distinct(folder.locate(path) if path else "" for path in paths)
+        return Places(paths, path_of, locations, location_of[path_of])
 
     @cached_property
     def offsets(self) -> Index:
-        return self._descriptors.offsets
+        return self._snapshot.listed.vector_numbers("offset", lambda one: one.descriptor.offset)
 
     @cached_property
     def sizes(self) -> Index:
-        return self._descriptors.sizes
+        in_files = np.array([path != "" for path in self.places.paths], np.bool_)[self.places.path_of]
+        sizes = self._snapshot.listed.vector_numbers("sizeInBytes", lambda one: one.descriptor.size_in_bytes)
+        return sizes + np.where(in_files, UNCOUNTED, 0)
 
     @cached_property
     def cardinalities(self) -> Index:
-        return self._descriptors.cardinalities
+        return self._snapshot.listed.vector_numbers("cardinality", lambda one: one.descriptor.cardinality)
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)

@@ -23,7 +23,7 @@ from dvcodec.core.vector import Magic
 from dvcodec.io.target import split
 from dvcodec.ops.convert import measure
 from dvcodec.paimon import IndexManifestEntry, read_vector
-from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, recorded
+from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, distinct, recorded
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
@@ -276,19 +276,13 @@ class _VectorColumns(VectorColumns):
     @cached_property
     def places(self) -> Places:
         counts = [len(part) for part in self._parts]
-        paths, path_of = _distinct([part.path for part in self._parts])
-        locations, location_of = _distinct([part.location for part in self._parts])
+        paths, path_of = distinct(part.path for part in self._parts)
+        locations, location_of = distinct(part.location for part in self._parts)
         return Places(paths, path_of.repeat(counts), locations, location_of.repeat(counts))
 
     @staticmethod
     def _joined(columns: Iterable[Index]) -> Index:
         return np.concatenate([np.zeros(0, np.int64), *columns])
-
-
-def _distinct(values: Sequence[str]) -> tuple[Sequence[str], Index]:
-    numbers: dict[str, int] = {}
-    found = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
-    return list(numbers), found
 
 
 Identity: TypeAlias = tuple[object, ...]
