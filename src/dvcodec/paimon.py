@@ -941,7 +941,10 @@ def _record(entry: IndexManifestEntry) -> dict[str, Any]:
     check_type(entry, IndexManifestEntry, "an item of entries", "an IndexManifestEntry")
     if entry.kind not in KINDS:
         raise UsageError(f"{entry.file_name}: kind {entry.kind!r} is neither ADD nor DELETE")
-    index = entry.global_index
+    index = entry.global_index and {
+        field: list(value) if isinstance(value := getattr(entry.global_index, name), tuple) else value
+        for name, field in _OF_GLOBAL_INDEX.items()
+    }
     return {
         "_VERSION": VERSION,
         "_KIND": KINDS.index(entry.kind),
@@ -958,7 +961,7 @@ def _record(entry: IndexManifestEntry) -> dict[str, Any]:
             for meta in entry.vectors
         ],
         "_EXTERNAL_PATH": entry.external_path,
-        _GLOBAL_INDEX: index and {field: getattr(index, name) for name, field in _OF_GLOBAL_INDEX.items()},
+        _GLOBAL_INDEX: index,
     }
 
 

@@ -62,10 +62,13 @@ def test_logged_descriptor_round_trips_byte_for_byte(vectors: Path, table: str, 
 # ---------------------------------------------------------------------- JSON
 
 
+OF_NO_MEMBER: list[object] = [True, [], {}]
+
+
 @each(
     ("name", "value"),
     [
-        *((name, value) for name in MEMBERS for value in (True, [], {})),
+        *((name, value) for name in MEMBERS for value in OF_NO_MEMBER),
         *((name, value) for name in MEMBERS if name != "offset" for value in (None, ...)),
         *((name, value) for name in ("sizeInBytes", "cardinality", "offset") for value in ("4", 4.0)),
     ],

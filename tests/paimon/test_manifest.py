@@ -47,15 +47,11 @@ def written(*entries: IndexManifestEntry, form: str = "null") -> bytes:
 def test_what_real_manifests_name_is_there(vectors: Path) -> None:
     paths = list(vectors.glob("paimon/*/db.db/*/manifest/index-manifest-*"))
     assert len(paths) >= 6
-    older = set()
     for path in paths:
         root = path.parent.parent
         for entry in read_index_manifest(path):
             index = Path(entry.path(str(root)))
             assert index == Path(entry.path(f"{root}/")) == root / "index" / entry.file_name
-            if not index.exists():
-                older.add(path)
-                continue
             assert entry.file_size == index.stat().st_size
             if entry.vectors is None:
                 assert len(paimon.decode_hash_index(index.read_bytes(), row_count=entry.row_count)) == entry.row_count
@@ -63,7 +59,6 @@ def test_what_real_manifests_name_is_there(vectors: Path) -> None:
             sets = paimon.read_deletion_vectors(index, entry.vectors)
             assert len(sets) == len(entry.vectors) == entry.row_count
             assert list(paimon.load_frames(index).values()) == list(sets.values())
-    assert len(older) == 1, "the index manifest of a snapshot before the latest"
 
 
 # ---------------------------------------------------------------------- round trips
@@ -292,6 +287,6 @@ RANGES = "_DELETIONS_VECTORS_RANGES"
 )
 def test_values_that_cannot_be_are_refused(changes: dict[str, Any], kind: type[DecodeError], message: str) -> None:
     longs = json.loads(json.dumps(SCHEMA).replace('"int"', '"long"'))
-    data = header(SCHEMA) + block(2, records(longs, record_of(**{RANGES: [vector_of()]}), record_of(**changes)))
+    data = header(SCHEMA) + block(2, records(longs, record_of() | {RANGES: [vector_of()]}, record_of() | changes))
     with pytest.raises(kind, match=f"at byte 0: {message}"):
         read_index_manifest(data)

@@ -234,9 +234,10 @@ def replayed(batches: Iterable[Actions]) -> Any:
     return [(key, file) for key, file in replay.files.items()], list(replay.checks)
 
 
-def check_lines(lines: list[str], *, has_columns: bool) -> None:
+def check_lines(lines: list[str], *, has_columns: bool | None = None) -> None:
     data = "".join(f"{line}\n" for line in lines).encode()
-    assert any(isinstance(actions, Columns) for actions in commit_actions(data, "c.json")) == has_columns
+    if has_columns is not None:
+        assert any(isinstance(actions, Columns) for actions in commit_actions(data, "c.json")) == has_columns
     assert replayed(commit_actions(data, "c.json")) == replayed([action] for action in parse_lines(data, "c.json"))
 
 
@@ -287,7 +288,7 @@ def test_what_only_json_may_say(changes: Action) -> None:
 
 @each("line", ['{"add": {}, "remove": {}}', '{"add": {}} {}', '{"add": {', '{"add": {}, "add": []}'])
 def test_lines_that_are_not_one_action(line: str) -> None:
-    check_lines(lines_with(line), has_columns=False)
+    check_lines(lines_with(line))
 
 
 def test_order_of_lines() -> None:
