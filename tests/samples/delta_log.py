@@ -48,7 +48,8 @@ def descriptor(folder: Path, name: str, rows: RowSet) -> dict[str, Any]:
 def empty_table(folder: Path, adds: Sequence[Any] = ()) -> None:
     """Version 0: a table with deletion vectors enabled, and without a data file unless `adds` has some."""
     table = DeltaBuilder(folder, fields=_FIELDS)
-    table.commit({"protocol": table.protocol}, {"metaData": table.metadata}, *({"add": add} for add in adds))
+    metadata = table.metadata | {"id": "0"}
+    table.commit({"protocol": table.protocol}, {"metaData": metadata}, *({"add": add} for add in adds))
 
 
 def restored_table(folder: Path) -> Path:
