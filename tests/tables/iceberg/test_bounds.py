@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.schema import SchemaColumns
-from dvcodec.tables.iceberg.statistics import ColumnStatistics, _pairs, bounds_of
+from dvcodec.tables.iceberg.statistics import ColumnStatistics, bounds_of
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column
@@ -121,15 +121,3 @@ def test_identity_partitions(tmp_path: Path) -> None:
     assert other["name"] == ColumnBounds(values=False, constant=True)
     assert one["id"] == NOTHING
     assert [item["name"] for item in FIELDS] == ["id", "name"]
-
-
-def test_pairs_of_a_map() -> None:
-    pairs = [
-        {"key": 1, "value": 2},
-        {"key": 3, "value": 4},
-        {"key": {"a": 1}, "value": 5},
-        {"key": 6, "value": b""},
-        None,
-    ]
-    assert _pairs(pairs, {1, 6}, int) == {1: 2}
-    assert _pairs([*pairs, pairs[0]], {1}, int) == {1: None}

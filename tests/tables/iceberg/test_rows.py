@@ -115,11 +115,7 @@ MOMENT = datetime(2024, 2, 29, 1, 2, 3, 456789)  # noqa: DTZ001
 @each(
     ("kind", "old", "value"),
     [
-        ("boolean", pa.bool_(), True),
-        ("int", pa.int32(), -5),
         ("long", pa.int32(), -5),
-        ("long", pa.int64(), 1 << 40),
-        ("float", pa.float32(), 0.5),
         ("double", pa.float32(), 0.5),
         ("decimal(20,2)", pa.decimal128(18, 2), Decimal("1.25")),
         ("date", pa.date32(), date(9999, 1, 2)),
