@@ -114,10 +114,10 @@ def build_iceberg(
     (folder / "metadata").mkdir(parents=True, exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
     values = partition or (lambda _: {})
+    types = partition_types or {}
     crafter = _TableWriter(
-        folder, where.rstrip("/"), version, spec, partition_types or {}, values, per_puffin, parquet, codec
+        folder, where.rstrip("/"), version, spec, types, values, per_puffin, parquet, codec, tweak_entry
     )
-    crafter.tweak_entry = tweak_entry
     snapshots = [crafter.commit(commit, number) for number, commit in enumerate(commits, 1)]
     metadata: dict[str, Any] = {
         "format-version": version,
@@ -247,30 +247,25 @@ def write_avro(path: Path, schema: Mapping[str, Any], records: Iterable[Mapping[
         fastavro.writer(file, dict(schema), records, codec)
 
 
+@dataclass
 class _TableWriter:
     """The state of a table between commits: live entries by what they are for."""
 
+    folder: Path
+    location: str
+    version: int
+    spec: Sequence[Mapping[str, Any]]
+    types: Mapping[str, Any]
+    partition: Callable[[str], Mapping[str, Any]]
+    per_puffin: int
+    parquet: bool
+    codec: str
     tweak_entry: Callable[[dict[str, Any]], dict[str, Any]]
-
-    def __init__(
-        self,
-        folder: Path,
-        location: str,
-        version: int,
-        spec: Sequence[Mapping[str, Any]],
-        types: Mapping[str, Any],
-        partition: Callable[[str], Mapping[str, Any]],
-        per_puffin: int,
-        parquet: bool,
-        codec: str,
-    ) -> None:
-        self.folder, self.location, self.version, self.spec, self.types = folder, location, version, spec, types
-        self.partition, self.per_puffin, self.parquet, self.codec = partition, per_puffin, parquet, codec
-        self.paths: dict[str, str] = {}
-        self.next_row = 0
-        self.data: dict[str, dict[str, Any]] = {}
-        self.vectors: dict[str, dict[str, Any]] = {}
-        self.others: list[dict[str, Any]] = []
+    next_row: int = 0
+    paths: dict[str, str] = field(default_factory=dict)
+    data: dict[str, dict[str, Any]] = field(default_factory=dict)
+    vectors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     def commit(self, commit: Commit, number: int) -> dict[str, Any]:
         gone: list[dict[str, Any]] = []
