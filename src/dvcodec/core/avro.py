@@ -23,7 +23,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cramjam
 
@@ -167,10 +167,12 @@ def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
     return {entry["name"]: entry.get("type") for entry in fields if isinstance(entry.get("name"), str)}
 
 
-_LEAST = {"null": 0, "float": 4, "double": 8}
-"""Minimum bytes of values of a primitive type; 1 for others."""
+_LEAST = {"null": 0, "float": 4, "double": 8} | dict.fromkeys((*_NUMBERS, "boolean", "string", "bytes"), 1)
+"""Minimum bytes of values of a primitive type."""
 _MOST_EMPTY, _MOST_EMPTY_OF_RECORD = 8, 4096
 """Members without bytes: for each byte of an item; of a record. Columns of type unknown are of Avro's type null."""
+_MOST_LEVELS = 250
+"""Of types in types: fastavro goes down them in C, where a stack that is too high ends the process."""
 
 
 class SchemaError(ValueError):
@@ -182,6 +184,9 @@ def without_annotations(kind: Any) -> Any:
 
     Logical types are removed: a decimal of 2 MB takes minutes. So is what fastavro puts into a schema that it parsed,
     because such a schema is not checked again.
+
+    Raises:
+        SchemaError: a record without fields, to which fastavro gives none.
     """
     if isinstance(kind, list):
         return [without_annotations(option) for option in kind]
@@ -199,82 +204,84 @@ def without_annotations(kind: Any) -> Any:
             else entry
             for entry in fields
         ]
+    elif kind.get("type") in _RECORDS:
+        raise SchemaError("a record without fields")
     return found
 
 
 _INNER = ("type", "items", "values")
+_RECORDS = ("record", "error")
 _KEPT = (*_INNER, "name", "namespace", "fields", "size", "symbols")
 
 
+class _Shape(NamedTuple):
+    """What is known of all values of a type.
+
+    Attributes:
+        least: minimum bytes.
+        empty: maximum number of members without bytes, not counting items.
+        levels: of types in it.
+    """
+
+    least: int
+    empty: int = 0
+    levels: int = 1
+
+
 def check_shape(kind: Any) -> None:
-    """Check that what a record is decoded to is not much larger than its bytes.
+    """Check that what a record is decoded to is not much larger than its bytes, and not too deep.
+
+    Args:
+        kind: a schema as fastavro parsed it, which has all names in full.
 
     Raises:
-        SchemaError: items of an array take no bytes; or items or records have many members that take none.
+        SchemaError: items of an array take no bytes; items or records have many members that take none; or a type is
+            within itself, or within very many others.
     """
-    if _empty(kind) > _MOST_EMPTY_OF_RECORD:
+    if _shape(kind, {}).empty > _MOST_EMPTY_OF_RECORD:
         raise SchemaError("too many members that take no bytes")
-    _check_items(kind)
 
 
-def _check_items(kind: Any) -> None:
+def _shape(kind: Any, known: dict[str, _Shape]) -> _Shape:
+    """Return the shape of a type, and add those of the types in it to the `known` ones, by name."""
     if isinstance(kind, list):
-        for option in kind:
-            _check_items(option)
-        return
-    name = _name(kind)
+        return _within(1, [_shape(option, known) for option in kind])
+    if not isinstance(kind, dict):
+        if kind in _LEAST:
+            return _Shape(_LEAST[kind])
+        if kind not in known:  # the definition that fastavro knows has not ended
+            raise SchemaError(f"type {kind!r:.60} within itself, or without a definition")
+        return known[kind]
+    name = kind["type"]
     if name in ("array", "map"):
-        items = kind["items" if name == "array" else "values"]
-        least = _least(items) + (name == "map")
-        if not least or _empty(items) > _MOST_EMPTY * least:
+        items = _shape(kind["items" if name == "array" else "values"], known)
+        least = items.least + (name == "map")
+        if not least or items.empty > _MOST_EMPTY * least:
             raise SchemaError("items of an array or a map that take too few bytes")
-        _check_items(items)
-    elif isinstance(name, (list, dict)):
-        _check_items(name)
-    for inner in _types(kind):
-        _check_items(inner)
+        return _within(1, [items])._replace(empty=0)
+    if name in _RECORDS:
+        parts = [_shape(entry["type"], known) for entry in kind["fields"]]
+        found = _within(sum(part.least for part in parts), parts)
+        found = found._replace(empty=sum(part.empty + (not part.least) for part in parts))
+    elif name == "fixed":
+        size = kind.get("size")
+        if not isinstance(size, int) or size < 0:
+            raise SchemaError("a fixed type without a size")
+        found = _Shape(size)
+    elif name == "enum":
+        found = _Shape(1)
+    else:
+        return _shape(name, known)
+    known[kind["name"]] = found
+    return found
 
 
-def _empty(kind: Any) -> int:
-    """Return the maximum number of members without bytes in a value, not counting items."""
-    if isinstance(kind, list):
-        return max(map(_empty, kind), default=0)
-    name = _name(kind)
-    if isinstance(name, (list, dict)):
-        return _empty(name)
-    return sum(1 + _empty(inner) if not _least(inner) else _empty(inner) for inner in _types(kind))
-
-
-def _name(kind: Any) -> Any:
-    return kind.get("type") if isinstance(kind, dict) else kind
-
-
-def _types(kind: Any) -> list[Any]:
-    return [entry["type"] for entry in _record_fields(kind)] if _name(kind) == "record" else []
-
-
-def _record_fields(kind: dict[str, Any]) -> list[dict[str, Any]]:
-    fields = kind.get("fields")
-    if not isinstance(fields, list):
-        raise SchemaError("a record without fields")
-    return fields
-
-
-def _least(kind: Any) -> int:
-    """Return the minimum bytes of a value."""
-    if isinstance(kind, list):
-        return 1
-    name = _name(kind)
-    if isinstance(name, (list, dict)):
-        return _least(name)
-    if name == "record":
-        return sum(map(_least, _types(kind)))
-    if name != "fixed":
-        return _LEAST.get(str(name), 1)
-    size = kind.get("size") if isinstance(kind, dict) else None
-    if not isinstance(size, int) or size < 0:
-        raise SchemaError("a fixed type without a size")
-    return size
+def _within(least: int, parts: list[_Shape]) -> _Shape:
+    """Return the shape of a type of these parts."""
+    levels = 1 + max((part.levels for part in parts), default=0)
+    if levels > _MOST_LEVELS:
+        raise SchemaError(f"more than {_MOST_LEVELS} types in one another")
+    return _Shape(least, max((part.empty for part in parts), default=0), levels)
 
 
 MAGIC = b"Obj\x01"
@@ -395,18 +402,11 @@ class _Decoder:
     def of(cls, schema: Any, cursor: Cursor, limits: Limits | None) -> _Decoder:
         fastavro = require_extra("fastavro", "tables")
         try:
-            plain = without_annotations(schema)
-        except RecursionError as err:
-            raise _invalid_schema(cursor, err) from None
-        try:
-            parsed = fastavro.parse_schema(plain)
+            parsed = fastavro.parse_schema(without_annotations(schema))
+            check_shape(parsed)
         except MemoryError:
             raise
         except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
-            raise _invalid_schema(cursor, err) from None
-        try:
-            check_shape(plain)
-        except (SchemaError, RecursionError) as err:
             raise _invalid_schema(cursor, err) from None
         return cls(lambda stream: fastavro.schemaless_reader(stream, parsed, None), limits)
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dvcodec.core.avro import AvroFile, SchemaError, check_shape, without_annotations
+from dvcodec.core.avro import AvroFile, without_annotations
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.ragged import Flags, Index
 
@@ -172,10 +172,9 @@ def read_columns(
             return None
         reader = file.reader()
         schema = without_annotations(file.schema)
-        check_shape(schema)
         guesses = _Guesses(b"".join(contents), schema, anchor, wanted, maps, reader, file.most_bytes)
         return guesses.proved(counts, bounds)
-    except (DecodeError, SchemaError, _UnusualError, RecursionError):
+    except (DecodeError, _UnusualError):
         return None
 
 

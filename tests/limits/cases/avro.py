@@ -17,6 +17,7 @@ from samples.zap.segments import uv
 
 FLAT = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
 NOTHING = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
+EMPTY = {"type": "record", "name": "e", "fields": []}
 WRONG_CRC = bytes(4)
 """What follows a block of snappy."""
 
@@ -26,6 +27,15 @@ def avro_file(
 ) -> bytes:
     """A container file; `size` is what its block claims to have, and there are `times` of it."""
     return header(schema, codec) + block_of(count, block, size=size) * times
+
+
+def nested(level: int) -> dict[str, Any]:
+    """A record of the one below it, by name."""
+    return {
+        "type": "record",
+        "name": f"r{level}",
+        "fields": [{"name": "a", "type": f"r{level - 1}" if level else "int"}],
+    }
 
 
 def avro_blocks(schema: Any) -> Inputs:
@@ -58,7 +68,17 @@ AVRO_SCHEMAS: Inputs = {
         zigzag(-(2**40)) + zigzag(1),
     ),
     "array of empty records": lambda: avro_file(
-        {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": {**FLAT, "name": "e", "fields": []}}}]},
+        {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": EMPTY}}]},
+        1,
+        zigzag(2**40),
+    ),
+    "array of empty records by name": lambda: avro_file(
+        {**NOTHING, "fields": [{"name": "e", "type": EMPTY}, {"name": "a", "type": {"type": "array", "items": "e"}}]},
+        1,
+        zigzag(2**40),
+    ),
+    "array of empty errors": lambda: avro_file(
+        {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": EMPTY | {"type": "error"}}}]},
         1,
         zigzag(2**40),
     ),
@@ -68,6 +88,9 @@ AVRO_SCHEMAS: Inputs = {
     "type within itself": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "r"}]}, 1, bytes(1000)),
     "type that may be itself": lambda: avro_file(
         {**FLAT, "fields": [{"name": "a", "type": ["null", "r"]}]}, 1, b"\2" * 500_000
+    ),
+    "types each within the next": lambda: avro_file(
+        {**FLAT, "fields": [{"name": f"f{i}", "type": nested(i)} for i in range(20_000)]}, 1, bytes(20_000)
     ),
     "deep schema": lambda: avro_file(b'{"type":"array","items":' * 50_000 + b'"int"' + b"}" * 50_000, 1, b"\0"),
     "schema of many fields": lambda: avro_file(
