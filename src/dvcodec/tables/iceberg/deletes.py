@@ -271,12 +271,6 @@ class EqualityMatcher:
         self._keys: dict[_Group, _Keys] = {}
         self._columns: dict[int, Column] = {}
 
-    def _applying(self, data: DataFile) -> list[_Group]:
-        """Return the groups that may delete rows of a data file."""
-        number = data.sequence_number or 0
-        own = ManifestEntry.of(data).partition
-        return [group for key in (None, own) for group in self._groups.get(key, ()) if number < group.newest]
-
     def find(self, data: DataFile) -> RowSet:
         """Return the rows of a data file that they delete: 0-based physical positions.
 
@@ -286,12 +280,12 @@ class EqualityMatcher:
                 files that are encrypted, or not Parquet, ORC or Avro.
             DecodeError, OSError: a file is corrupt or cannot be read.
         """
-        groups = self._applying(data)
+        number, own = data.sequence_number or 0, ManifestEntry.of(data).partition
+        groups = [group for key in (None, own) for group in self._groups.get(key, ()) if number < group.newest]
         if not groups:
             return RowSet()
-        fields = {number: self._column(number) for group in groups for number in group.ids}
+        fields = {one: self._column(one) for group in groups for one in group.ids}
         keys = [self._keys_of(group) for group in groups]
-        number = data.sequence_number or 0
         parts = []
         for rows in self._read(data, list(fields.values())):
             gone = np.zeros(rows.batch.num_rows, np.bool_)

@@ -191,17 +191,6 @@ class ScanPlan:
         """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
         return path if path in self.data else self.spellings.find(path)
 
-    def newest_equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
-        """Return the newest of the equality deletes that apply to a data file; None without any.
-
-        Value bounds, by which engines skip more of them, are ignored.
-        """
-        if not self.equality:
-            return None
-        groups = (self.equality.get(key, ()) for key in (None, ManifestEntry.of(data).partition))
-        newest = max((one[-1] for one in groups if one), key=attrgetter("sequence_number"), default=None)
-        return newest if newest is not None and _number(data) < newest.sequence_number else None
-
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, DataFile]]:
         """Yield deletes of one data file that record another partition or spec than the file's, with the file."""
         files, (_, of_files, of_vectors) = self.files_of_vectors, self.partitions

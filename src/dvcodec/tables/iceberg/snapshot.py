@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate, chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -264,9 +265,17 @@ class IcebergSnapshot(Snapshot):
         return count_rows(data_file.location, self.table.folder.storage)
 
     def other_deletes(self, data_file: DataFile) -> str | None:
-        """Name the newest equality deletes that apply to a data file; None without any."""
-        newest = self.plan.newest_equality_deletes(data_file)
-        return None if newest is None else f"equality deletes ({newest.path})"
+        """Name the newest equality deletes that apply to a data file; None without any.
+
+        Value bounds, by which engines skip more of them, are ignored.
+        """
+        if not self.plan.equality:
+            return None
+        groups = (self.plan.equality.get(key, ()) for key in (None, ManifestEntry.of(data_file).partition))
+        newest = max((one[-1] for one in groups if one), key=attrgetter("sequence_number"), default=None)
+        if newest is None or newest.sequence_number <= (data_file.sequence_number or 0):
+            return None
+        return f"equality deletes ({newest.path})"
 
     @cached_property
     def equality_deletes(self) -> frozenset[str]:

@@ -237,7 +237,10 @@ class IcebergTable(WritableTable):
         else:
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
-            plan = self._plans.get(self.manifest_list(record), lambda: self._read_plan(record))
+            source = self.manifest_list(record)
+            plan = self._plans.get(
+                source, lambda: ScanPlan.of(self.read_each(self.listed(record)), metadata.specs, source)
+            )
         has_own_columns = id is not None or not metadata.references[self.reference].is_branch
         return self.snapshot_of(info, plan, schema_id if has_own_columns else None)
 
@@ -284,9 +287,6 @@ class IcebergTable(WritableTable):
             found.update(self.locate_each(entries.entries.paths))
             found.update(one.location for one in entries.equality)
         return frozenset(found)
-
-    def _read_plan(self, record: SnapshotRecord) -> ScanPlan:
-        return ScanPlan.of(self.read_each(self.listed(record)), self.metadata.specs, self.manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata files of one level, several concurrently if they are remote."""
