@@ -239,8 +239,7 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
         spec=PARTS,
         partition=part_of,
     )
-    table = open_iceberg(made.folder)
-    snapshot = table.snapshot()
+    snapshot = open_iceberg(made.folder).snapshot()
     (wide,) = (vector for vector in snapshot.vectors if vector.format == "position-deletes")
     assert (wide.data_file, wide.cardinality, ManifestEntry.of(wide).partition.label) == (None, 3, "part=a")
     assert [(one.data_file, one.rows) for one in snapshot.read(wide)] == [(made.paths["a1"], RowSet([1]))]
@@ -298,8 +297,7 @@ def test_a_wrong_record_of_a_data_file(tmp_path: Path, change: dict[str, Any], m
 def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
     """Paimon's Iceberg metadata has -1."""
     tweak = altered({"file_size_in_bytes": -1}, content=1)
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
-    snapshot = table.snapshot()
+    snapshot = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder).snapshot()
     (vector,) = snapshot.vectors
     assert vector.file_size is None
     assert list(snapshot.check_container(vector.location, [vector])) == []

@@ -52,8 +52,7 @@ from samples.iceberg_table import VECTOR, altered, build_iceberg
 def test_a_wrong_record_of_a_vector(
     tmp_path: Path, change: dict[str, Any], error: type[DecodeError], match: str
 ) -> None:
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=1)).folder)
-    snapshot = table.snapshot()
+    snapshot = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=1)).folder).snapshot()
     (vector,) = snapshot.vectors
     with pytest.raises(error, match=match):
         snapshot.read(vector)
@@ -67,8 +66,7 @@ def test_a_vector_in_a_file_that_is_not_puffin(tmp_path: Path) -> None:
         change = {"content_offset": len(head), "content_size_in_bytes": len(blob), "record_count": 3}
         change["file_size_in_bytes"] = len(head + blob)
         made = build_iceberg(tmp_path / name, VECTOR, tweak_entry=altered(change, content=1))
-        table = open_iceberg(made.folder)
-        snapshot = table.snapshot()
+        snapshot = open_iceberg(made.folder).snapshot()
         (vector,) = snapshot.vectors
         Path(vector.location).write_bytes(head + blob)
         (found,) = snapshot.read(vector)
