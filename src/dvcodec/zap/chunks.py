@@ -252,8 +252,6 @@ def interleave(columns: list[ByteStrings]) -> ByteStrings:
 
 _HOP = 1000
 """Positions that one pass processes in the time of a single step."""
-_SIZE_BYTES = 5
-"""Bytes of the largest size that `tagged` follows."""
 
 
 def counted(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, int]:
@@ -417,38 +415,6 @@ def spans(cursor: Cursor, starts: Index, stops: Index, what: str) -> tuple[Value
         )
     values, _ = varints.decode(Pieces(data, starts + cursor.base, lengths, cursor.source or ""), what)
     return values, firsts, ends + 1 + np.repeat(shift, np.diff(firsts))
-
-
-def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
-    """Find the first records of `data`: two varints, the second being the size of the bytes that follow.
-
-    Args:
-        data: uint8, starts with a record; any bytes may follow the last one.
-        count: number of records.
-
-    Returns:
-        int64[m] position of each record's bytes, and int64[m] their size. m is `count`, or less if `data` ends before
-        or a record has more than 2**35 bytes. The first varint of a record is not read.
-    """
-    # Positions are possible ends of a record's first varint: every byte below 0x80.
-    ends = np.flatnonzero(data < 0x80)
-    places = ends[:-1]
-    if not len(places) or not count:
-        return places[:0], places[:0]
-    begins, widths = places + 1, ends[1:] - places
-    sizes = np.zeros(len(places), np.int64)
-    for k in range(_SIZE_BYTES):
-        more = np.flatnonzero(widths > k)
-        sizes[more] |= (data[begins[more] + k] & 0x7F).astype(np.int64) << 7 * k
-    begins = ends[1:] + 1
-    valid = (widths <= _SIZE_BYTES) & (sizes <= len(data) - begins)
-    step = np.zeros(len(places), np.int64)
-    follows = np.searchsorted(ends, (begins + sizes)[valid])
-    inside = np.flatnonzero(valid)
-    step[inside] = np.minimum(follows, len(places)) - inside
-    found, _ = follow(step, np.array([0, len(places)]))
-    found = found[valid[found]][:count]
-    return begins[found], sizes[found]
 
 
 EMPTY = b"\0"

@@ -7,7 +7,7 @@ stored once. Document numbers are 0-based.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +20,7 @@ from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import split_terms
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import FieldInfo
-from dvcodec.zap.postings import (
-    Postings,
-    norm_values,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from dvcodec.core.ragged import ByteStrings
-    from dvcodec.zap.postings import Postings
-
+from dvcodec.zap.postings import Postings, norm_values
 
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.core.usage import check_integer, check_type, integer_text
+from dvcodec.io.source import Source
 from dvcodec.zap.chunks import decode_mode
-from dvcodec.zap.doc_values import DocValueBlock
-from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields, refuse_writer_id
+from dvcodec.zap.doc_values import DocValueBlock, DocValues
+from dvcodec.zap.footer import FieldInfo, Footer, SegmentData, decode_fields
 from dvcodec.zap.postings import (
     POSTINGS_AT_ONCE,
     Postings,
@@ -29,19 +29,7 @@ from dvcodec.zap.postings import (
     decode_records,
 )
 from dvcodec.zap.stored import StoredColumns, iter_stored
-from dvcodec.zap.vellum import Fst, decode_dictionary
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dvcodec.core.ragged import ByteStrings, Index
-    from dvcodec.io.source import Source
-    from dvcodec.zap.doc_values import DocValues
-    from dvcodec.zap.postings import Postings
-    from dvcodec.zap.stored import StoredColumns
-    from dvcodec.zap.vellum import Fst, KeyBlock
-
+from dvcodec.zap.vellum import Fst, KeyBlock, decode_dictionary
 
 _NAMES_SHOWN = 12
 
@@ -73,7 +61,14 @@ class Contents:
             DecodeError: an invalid chunk mode or list of fields; see `decode_fields`.
         """
         data = SegmentData(source, source.size - footer.size, salvage)
-        refuse_writer_id(source, footer)
+        if footer.writer_id:
+            raise Unsupported(
+                "contents transformed by a custom writer",
+                source=source.name,
+                offset=data.end,
+                expected="an empty writer id",
+                actual=repr(footer.writer_id[:40]),
+            )
         decode_mode(data, footer)
         return cls(data, footer, decode_fields(data, footer), limits)
 
@@ -158,7 +153,8 @@ class Contents:
 
     def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:
         """Read the stored values of a range of documents; see `iter_stored`."""
-        return iter_stored(self.data, self.footer, len(self.fields), start=start, stop=stop, limits=self.limits)
+        end = self.footer.num_docs if stop is None else stop
+        return iter_stored(self.data, self.footer, len(self.fields), start, end, limits=self.limits)
 
     def doc_values(self, info: FieldInfo) -> Iterator[DocValues]:
         """Read the doc values of a field, chunk by chunk; none without a block. See `DocValueBlock`."""
@@ -192,7 +188,7 @@ class ListReader:
         """
         records = self.contents.records(values)
         self._list_bytes += records.least_bytes
-        self.contents.data.claim_size("postings lists", self.dictionary, self._list_bytes)
+        self.contents.data.claim("postings lists", self.dictionary, self._list_bytes)
         return records
 
     def postings(self, records: Records, *, locations: bool) -> Postings:
@@ -204,5 +200,5 @@ class ListReader:
         """
         found = self.contents.postings(records, locations=locations)
         self._location_bytes += found.locations.least_bytes
-        self.contents.data.claim_size("locations", self.dictionary, self._location_bytes)
+        self.contents.data.claim("locations", self.dictionary, self._location_bytes)
         return found

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.zap import chunks
@@ -211,28 +211,12 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
 
     Returns:
         All bytes, and the size of each chunk, int64[chunks].
-
-    Raises:
-        UsageError: a layout without documents in the segment or per chunk, or with only one of the two options;
-            documents that do not ascend or that the segment does not have; values that do not end in 0xff.
     """
-    num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
-    if layout.compressed != layout.listed:
-        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread values with only one")
-    if num_docs < 1 or chunk_docs < 1:
-        raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
-    if len(docs) != len(values):
-        raise UsageError(f"doc values: {len(docs)} documents, {len(values)} values")
-    if len(docs) and (int(docs[0]) < 0 or int(docs[-1]) >= num_docs or bool((docs[1:] <= docs[:-1]).any())):
-        raise UsageError(f"doc values: documents must ascend, from 0 to {num_docs - 1}")
-    sizes = values.lengths
-    if (sizes == 0).any() or (values.data[values.offsets[1:] - 1] != TERM_END).any():
-        raise UsageError("doc values: the bytes of every document must end in 0xff")
     if layout.listed:
         return _encode_listed(layout, docs, values)
-    chunk_sizes = np.zeros(num_docs, np.int64)
-    chunk_sizes[docs] = sizes
-    return gather(values.data, values.offsets[:-1], sizes).tobytes(), chunk_sizes
+    chunk_sizes = np.zeros(layout.num_docs, np.int64)
+    chunk_sizes[docs] = values.lengths
+    return values.data.tobytes(), chunk_sizes
 
 
 def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tuple[bytes, Index]:
@@ -381,19 +365,6 @@ class DocValueBlock:
             first = stop
 
 
-def encode_doc_values(
-    version: int,
-    num_docs: int,
-    chunk_mode: int,
-    options: FieldOptions | None,
-    docs: NDArray[np.int64],
-    values: ByteStrings,
-) -> bytes:
-    """Encode the doc values of a field that are in memory; see `encode_doc_value_block`."""
-    parts = [DocValues(np.asarray(docs, np.int64), values)]
-    return b"".join(encode_doc_value_block(version, num_docs, chunk_mode, options, parts))
-
-
 def encode_doc_value_block(
     version: int, num_docs: int, chunk_mode: int, options: FieldOptions | None, parts: Iterable[DocValues]
 ) -> Iterator[bytes]:
@@ -403,19 +374,13 @@ def encode_doc_value_block(
         version: version of the segment.
         num_docs: documents of the segment, at least 1.
         chunk_mode: chunk mode of the footer; in version 11 the documents per chunk.
-        options: options of the field, version 17.
+        options: options of the field, version 17; both of `SKIPS` or neither.
         parts: documents strictly ascending, with their distinct terms, ascending, each followed by 0xff.
-
-    Raises:
-        UsageError: see `encode_chunks`; or parts that do not ascend.
     """
     layout = ChunkLayout.of(version, num_docs, chunk_mode, options)
-    sizes, last = np.zeros(0, np.int64), -1
+    sizes = np.zeros(0, np.int64)
     for part in _whole_chunks(layout, parts):
         contents, found = encode_chunks(layout, part.docs, part.values)
-        if len(part) and int(part.docs[0]) <= last:
-            raise UsageError(f"doc values: documents must ascend, from 0 to {num_docs - 1}")
-        last = int(part.docs[-1]) if len(part) else last
         if not len(sizes) and layout.listed and not found[0]:
             found[0] = len(_EMPTY_CHUNK)
             yield _EMPTY_CHUNK

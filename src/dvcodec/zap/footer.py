@@ -9,7 +9,7 @@ Source: zapx ``write.go`` (``persistFooter``) of branches v11.x to v17. Big-endi
 The CRC-32 covers all bytes before it. zapx writes it and never checks it.
 
 Parts in front of the footer are read through bounded windows. Writers give each bytes of its own, so parts that
-overlap are refused.
+together have more bytes than the segment are refused.
 
 Fields have names, and the addresses of their sections. Source: zapx ``write.go``, ``section.go``, ``segment.go``
 (``loadFields``)::
@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -45,8 +44,6 @@ from dvcodec.core.errors import (
     DecodeError,
     NotCanonical,
     Truncated,
-    Unsupported,
-    UsageError,
 )
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import Index, gather, offsets_of
@@ -173,12 +170,7 @@ def encode_footer(footer: Footer, crc: int) -> bytes:
     Args:
         footer: `crc` is ignored.
         crc: CRC-32 of all bytes before the footer.
-
-    Raises:
-        UsageError: a version other than 11 to 17.
     """
-    if footer.version not in VERSIONS:
-        raise UsageError(f"zap versions are 11 to 17, not {footer.version}")
     table = NOT if footer.doc_value_table is None else footer.doc_value_table
     places = {
         16: (footer.num_docs, footer.stored_index, footer.fields_index, footer.fields_index, 0),
@@ -209,59 +201,30 @@ def verify_checksum(source: Source, footer: Footer) -> None:
         )
 
 
-def refuse_writer_id(source: Source, footer: Footer) -> None:
-    """Raise `Unsupported` if a program transformed the contents (``writer id``, version 17)."""
-    if footer.writer_id:
-        raise Unsupported(
-            "contents transformed by a custom writer",
-            source=source.name,
-            offset=source.size - footer.size,
-            expected="an empty writer id",
-            actual=repr(footer.writer_id[:40]),
-        )
-
-
-class Claims:
-    """Bytes that parts of a segment claim, by kind of part. A part that is read again claims nothing more.
+class _Claims:
+    """How much the parts of a segment have of something, by kind of part. Safe to use from several threads.
 
     Parts that share bytes would make a small file as slow to read as a large one: each is read by itself.
-    Safe to use from several threads.
     """
 
-    __slots__ = ("_lock", "_sizes", "_spans", "_totals")
+    __slots__ = ("_lock", "_sizes", "_totals")
 
     def __init__(self) -> None:
-        self._spans: dict[str, list[tuple[int, int]]] = {}
-        self._sizes: dict[tuple[str, int], int] = {}
+        self._sizes: dict[tuple[str, Hashable], int] = {}
         self._totals: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def add_span(self, kind: str, start: int, stop: int) -> tuple[int, int] | None:
-        """Claim the bytes ``[start, stop)``, unless another part of this kind has some of them: return that one."""
-        span = (start, stop)
-        with self._lock:
-            spans = self._spans.setdefault(kind, [])
-            i = bisect_left(spans, span)
-            near = spans[max(i - 1, 0) : i + 1]
-            if span in near:
-                return None
-            for other in near:
-                if other[0] < stop and start < other[1]:
-                    return other
-            insort(spans, span)
-            return None
-
-    def add_size(self, kind: str, part: int, size: int, most: int) -> int | None:
-        """Claim bytes for a part that has claimed some of them already.
+    def add(self, kind: str, part: Hashable, size: int, most: int) -> int | None:
+        """Note what was read of a part so far; one that is read again adds nothing.
 
         Args:
             kind: of the part.
-            part: its address.
-            size: all bytes of the part that were read so far.
-            most: what all parts of this kind may claim together.
+            part: what tells it from others.
+            size: all of it that was read so far.
+            most: what all parts of this kind may have together.
 
         Returns:
-            None; or what they would have claimed, if that is more. The bytes are not claimed then.
+            None; or what they would have together, if that is more. It is not noted then.
         """
         with self._lock:  # two threads may read one part
             more = size - self._sizes.get((kind, part), 0)
@@ -295,16 +258,6 @@ class Pieces(Cursor):
         return kind(what, source=self.source, offset=place + here, expected=expected, actual=actual)
 
 
-class _Keys:
-    """Numbers of keys and bytes of keys that were read, by kind and address of what has them; and their totals."""
-
-    __slots__ = ("found", "totals")
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str, int], int] = {}
-        self.totals = {"max_keys": 0, "max_blob_bytes": 0}
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentData:
     """Bounded reads of a segment; addresses are bytes from the start of the file.
@@ -318,31 +271,20 @@ class SegmentData:
     source: Source
     end: int
     salvage: bool = False
-    _keys: _Keys = field(default_factory=_Keys, init=False, repr=False, compare=False)
-    _claims: Claims = field(default_factory=Claims, init=False, repr=False, compare=False)
+    _claims: _Claims = field(default_factory=_Claims, init=False, repr=False, compare=False)
 
-    def claim_span(self, kind: str, start: int, stop: int) -> None:
-        """Claim the bytes ``[start, stop)`` for a part of a kind, before it is read; again, if it is read again.
-
-        Raises:
-            NotCanonical: another part of that kind has some of them.
-        """
-        if (other := self._claims.add_span(kind, start, stop)) is not None:
-            expected = f"none of bytes {other[0]} to {other[1]}, which another one has"
-            raise self.error(f"{kind} overlap", start, expected=expected, actual=f"bytes {start} to {stop}")
-
-    def claim_size(self, kind: str, part: int, size: int) -> None:
-        """Claim bytes for a part whose places are not compared, such as the lists of a dictionary.
+    def claim(self, kind: str, part: int, size: int) -> None:
+        """Note the bytes of a part, before they are read or as they are.
 
         Args:
             kind: of the part.
             part: its address.
-            size: its bytes that were read so far, at least.
+            size: its bytes, or those of them that were read so far, at least.
 
         Raises:
             NotCanonical: all parts of that kind together have more bytes than the segment.
         """
-        if (total := self._claims.add_size(kind, part, size, self.end)) is not None:
+        if (total := self._claims.add(kind, part, size, self.end)) is not None:
             raise self.error(f"{kind} overlap", part, expected=f"at most {self.end} bytes", actual=total)
 
     def count_keys(self, address: int, count: int, limits: Limits, size: int = 0) -> None:
@@ -377,14 +319,9 @@ class SegmentData:
         self._count("max_keys", "thesaurus", section, count, limits)
 
     def _count(self, limit: str, kind: str, address: int, count: int, limits: Limits) -> None:
-        found, totals = self._keys.found, self._keys.totals
-        if (more := count - found.get((limit, kind, address), 0)) > 0:
-            found[limit, kind, address] = count
-            totals[limit] += more
-        if totals[limit] > getattr(limits, limit) + self.end:
-            raise limits.exceeded(
-                limit, f"{totals[limit]} for {self.end} bytes of the segment", self.source.name, address
-            )
+        total = self._claims.add(limit, (kind, address), count, getattr(limits, limit) + self.end)
+        if total is not None:
+            raise limits.exceeded(limit, f"{total} for {self.end} bytes of the segment", self.source.name, address)
 
     def window(self, start: int, stop: int, what: str) -> Cursor:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.

@@ -196,7 +196,8 @@ def merge_segments(
     if num_docs > _MAX_DOCS:
         raise UsageError(f"a segment holds at most {_MAX_DOCS} documents, not {num_docs}")
     _check_sections(segments, version)
-    names = _merge_names(segments)
+    others = {info.name for segment in segments for info in segment.fields} - {ID}
+    names = [ID, *sorted(others, key=str.encode)]
     merged = _Merge(inputs, version, names)
     with open_sink(target, storage_options=storage_options) as out:
         write_content(
@@ -259,11 +260,6 @@ def _check_sections(segments: Sequence[Segment], version: int) -> None:
                 raise UsageError(f"version {version} has no synonyms: {segment.name} has some ({info.name!r})")
         if len(segment.edges) and version < NESTED_FROM:
             raise UsageError(f"version {version} has no nested documents: {segment.name} has some")
-
-
-def _merge_names(segments: Sequence[Segment]) -> list[str]:
-    names = {info.name for segment in segments for info in segment.fields} - {ID}
-    return [ID, *sorted(names, key=str.encode)]
 
 
 class _Merge:
@@ -329,7 +325,10 @@ class _Merge:
     def field(self, name: str) -> FieldContent:
         """Merge one field, some terms at a time."""
         seen = _Seen()
-        places = [] if self._dropped(name, FieldOptions.INDEXED) else self._with_dictionary(name)
+        places: list[int] = []  # of segments that have a dictionary
+        if not self._dropped(name, FieldOptions.INDEXED):
+            infos = [of.get(name) for of in self.infos]
+            places = [place for place, info in enumerate(infos) if info is not None and info.dictionary is not None]
 
         def rest() -> tuple[FieldOptions, Iterator[DocValues] | None]:
             doc_values = None
@@ -337,7 +336,8 @@ class _Merge:
                 doc_values = self._doc_values(name, places, seen)
             options = self.options[name]
             if options is None:
-                options = _guess_options(seen, self._has_block(name))
+                has_block = any(name in infos and infos[name].doc_values is not None for infos in self.infos)
+                options = _guess_options(seen, has_block)
             if options & SKIPS != SKIPS:  # readers misread one option without the other
                 options &= ~SKIPS
             if doc_values is not None:
@@ -348,11 +348,6 @@ class _Merge:
             return options, doc_values
 
         return FieldContent(name, self._lists(name, places, seen), rest, self._thesaurus(name))
-
-    def _with_dictionary(self, name: str) -> list[int]:
-        """Return the segments that have a dictionary for a field."""
-        infos = (of.get(name) for of in self.infos)
-        return [place for place, info in enumerate(infos) if info is not None and info.dictionary is not None]
 
     def _lists(self, name: str, places: list[int], seen: _Seen) -> Iterator[TermLists]:
         """Merge the lists of a field: of all segments those up to a term, so that a bounded part is in memory."""
@@ -404,9 +399,6 @@ class _Merge:
             docs = one.numbers[part.docs]
             kept = np.flatnonzero(docs != DROPPED)
             yield part if one.whole and not place else DocValues(docs[kept], part.values.take(kept))
-
-    def _has_block(self, name: str) -> bool:
-        return any(name in infos and infos[name].doc_values is not None for infos in self.infos)
 
     def _thesaurus(self, name: str) -> Thesaurus | None:
         parts = []

@@ -38,14 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor, first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread, u32
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, u32
 from dvcodec.core.roaring import walk
 from dvcodec.core.varints import uvarints
-from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.footer import NOT, Footer, SegmentData
 from dvcodec.zap.vellum import Fst, build
@@ -148,18 +146,10 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
     owner = np.repeat(np.arange(len(starts)), counts)
     firsts = offsets_of(counts)[:-1]
     begins, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
-    order = np.argsort(starts, kind="stable")
-    found, found_sizes, found_owner = _find_plain(data, starts[order], ends[order])
-    found_counts = np.bincount(found_owner, minlength=len(starts))
-    plain = found_counts == counts[order]
-    keep = plain[found_owner]
-    ranks = np.arange(len(found), dtype=np.int64) - offsets_of(found_counts)[found_owner]
-    place = (firsts[order][found_owner] + ranks)[keep]
-    begins[place], lengths[place] = found[keep], found_sizes[keep]
-    for i in order[~plain | ((counts[order] == 0) & (sizes[order] > _COUNT))].tolist():
-        one = Cursor(window.view[: ends[i]], source=window.source, base=window.base)
-        one.pos = int(starts[i]) + _COUNT
-        for k in range(int(firsts[i]), int(firsts[i] + counts[i])):
+    for start, end, first, count in zip(*(one.tolist() for one in (starts, ends, firsts, counts)), strict=True):
+        one = Cursor(window.view[:end], source=window.source, base=window.base)
+        one.pos = start + _COUNT
+        for k in range(first, first + count):
             one.u32le("synonym of a term")
             begins[k] = one.pos
             walk(one)
@@ -175,50 +165,6 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
             actual=keys[i + 1],
         )
     return owner, keys, begins, lengths
-
-
-def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[Index, Index, Index]:
-    """Find the bitmaps of the roaring64 that have no runs and valid offset tables.
-
-    Args:
-        data: the window.
-        starts: int64[n], position of each roaring64, ascending.
-        ends: int64[n], end of each; they do not overlap.
-
-    Returns:
-        int64[m] each: position of a bitmap, its size, and its roaring64. The bitmaps of a roaring64 fill it exactly, or
-        are omitted; they are not checked further.
-    """
-    # Positions of cookies. The key of the next bitmap follows the last container.
-    cookie = COOKIE_NO_RUNS.to_bytes(4, "little")
-    room = max(len(data) - 16, 0)
-    places = np.flatnonzero(data[:room] == cookie[0])
-    for k in range(1, 4):
-        places = places[data[places + k] == cookie[k]]
-    low = np.searchsorted(places, starts + _COUNT + _KEY)
-    high = np.maximum(np.searchsorted(places, ends), low)
-    bounds = offsets_of(high - low)
-    places = places[spread(low, high - low)]
-    owner = np.repeat(np.arange(len(starts)), high - low)
-    left = ends[owner] - places
-    counts = u32(data, places + 4)
-    fits = np.flatnonzero((counts > 0) & (8 + 8 * counts <= left))
-    last = places[fits] + 4 + 4 * counts[fits]  # the last descriptor; the last offset follows as many bytes
-    cards = (u32(data, last) >> 16) + 1
-    sizes = np.zeros(len(places), np.int64)
-    sizes[fits] = u32(data, last + 4 * counts[fits]) + np.where(cards <= ARRAY_MAX, 2 * cards, BITSET_BYTES)
-    follows = np.searchsorted(places, places + sizes + _KEY)
-    behind = places[np.minimum(follows, len(places) - 1)] if len(places) else places
-    step = np.where((sizes < left) & (behind == places + sizes + _KEY), follows - np.arange(len(places)), 0)
-    step = np.where(sizes == left, bounds[owner + 1] - np.arange(len(places)), step)
-    some = high > low
-    step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
-    step[sizes == 0] = 0
-    found, _ = chunks.follow(step, bounds)
-    broken = np.zeros(len(starts), np.bool_)
-    broken[owner[found[step[found] == 0]]] = True
-    found = found[~broken[owner[found]]]
-    return places[found], sizes[found], owner[found]
 
 
 def encode_synonym_lists(counts: Index, members: Index, docs: Index) -> ByteStrings:
@@ -338,43 +284,28 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
         if size:
             raise data.error("bytes of the synonyms", at, expected=0, actual=size)
         return np.zeros(0, np.int64), ByteStrings.from_list([])
-    ids, synonyms, end = _walk_names(data, start, start + room, count)
+    window = data.at(start, min(count * _NAME_BYTES, room), "synonyms")
+    names: dict[int, bytes] = {}
+    for _ in range(count):
+        if window.remaining < _ROOM:
+            at = window.base + window.pos
+            window = data.window(at, min(at + _PIECE, start + room), "synonyms")
+        number, length = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
+        if length > window.remaining:  # longer than the piece, or corrupt
+            at = window.base + window.pos
+            if length > start + room - at:
+                raise window.error(Truncated, "synonym", expected=f"{length} bytes", actual=f"{start + room - at} left")
+            window = data.window(at, min(at + length + _PIECE, start + room), "synonyms")
+        if number in names:
+            raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{number} twice")
+        names[number] = bytes(window.take(length, "synonym"))
+    end = window.base + window.pos
     if size and end != start + size:
         raise data.error("bytes of the synonyms", start, expected=end - start, actual=size)
-    order = np.argsort(ids, kind="stable")
-    ids = ids[order]
-    if (i := first_true(ids[1:] == ids[:-1])) is not None:
-        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{ids[i]} twice")
-    if len(ids) and int(ids[-1]) > _MAX_ID:
-        raise data.error("id of a synonym", start, expected=f"at most {_MAX_ID}", actual=int(ids[-1]))
-    return ids.astype(np.int64), synonyms.take(order)
-
-
-def _walk_names(data: SegmentData, start: int, stop: int, count: int) -> tuple[NDArray[np.uint64], ByteStrings, int]:
-    """Read `count` synonyms from `start` on, piece by piece; return their ids, the synonyms, and their end."""
-    ids: list[NDArray[np.uint64]] = []
-    synonyms: list[ByteStrings] = []
-    at, left = start, count
-    while left:
-        window = data.window(at, min(at + left * _NAME_BYTES + _ROOM, at + _PIECE, stop), "synonyms")
-        raw = varints.bytes_of(window)
-        begins, lengths = chunks.tagged(raw, left)
-        if not len(begins):  # a synonym longer than the piece
-            number, size = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
-            at += window.pos
-            if size > stop - at:
-                raise window.error(Truncated, "synonym", expected=f"{size} bytes", actual=f"{stop - at} left")
-            raw = varints.bytes_of(data.window(at, at + size, "synonym"))
-            ids.append(np.array([number], np.uint64))
-            synonyms.append(ByteStrings(np.array([0, size]), raw))
-            at, left = at + size, left - 1
-            continue
-        ends = begins + lengths
-        numbers, _ = varints.read_at(window, np.append(0, ends[:-1]), "id of a synonym")
-        ids.append(numbers)
-        synonyms.append(ByteStrings.cut(raw, begins, lengths))
-        at, left = at + int(ends[-1]), left - len(ends)
-    return np.concatenate(ids), ByteStrings.concat(synonyms), at
+    if (highest := max(names)) > _MAX_ID:
+        raise data.error("id of a synonym", start, expected=f"at most {_MAX_ID}", actual=highest)
+    ids = sorted(names)
+    return np.array(ids, np.int64), ByteStrings.from_list([names[number] for number in ids])
 
 
 def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[bytes, int]:
@@ -382,19 +313,12 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
 
     Args:
         version: version of the segment, 16 or 17.
-        thesaurus: ordered as its attributes require.
+        thesaurus: ordered as its attributes require, without a name twice.
         base: address of the first byte.
 
     Returns:
         The bytes, and the address of its section.
-
-    Raises:
-        UsageError: a version without synonyms; terms, ids or members that do not ascend or are out of range; a name
-            that several ids have; or a member whose synonym has no name.
     """
-    if version < SYNONYMS_FROM:
-        raise UsageError(f"zap version {version} has no synonyms")
-    _check(thesaurus)
     lists = encode_synonym_lists(thesaurus.counts, thesaurus.synonym_ids, thesaurus.docs)
     addresses = base + lists.offsets[:-1]
     terms = build(thesaurus.terms, addresses.astype(np.uint64))
@@ -402,26 +326,6 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
     names = _encode_names(version, thesaurus.ids, thesaurus.synonyms)
     parts = lists.data.tobytes() + uvarints(len(terms)) + terms + names
     return parts + uvarints(NOT, NOT, address), base + len(parts)
-
-
-def _check(thesaurus: Thesaurus) -> None:
-    ids, members, docs = thesaurus.ids, thesaurus.synonym_ids, thesaurus.docs
-    if len(thesaurus.counts) != len(thesaurus.terms) or len(ids) != len(thesaurus.synonyms):
-        raise UsageError("a thesaurus needs a count for every term and an id for every synonym")
-    if int(thesaurus.counts.sum()) != len(members) or len(members) != len(docs):
-        raise UsageError("a thesaurus needs as many members as the sum of its counts")
-    if len(ids) and (int(ids[0]) < 0 or int(ids[-1]) > _MAX_ID or bool((ids[1:] <= ids[:-1]).any())):
-        raise UsageError(f"ids of synonyms must ascend, from 0 to {_MAX_ID}")
-    if len(set(thesaurus.synonyms.to_list())) < len(ids):
-        raise UsageError("synonyms of a thesaurus must be distinct")
-    if not np.isin(members, ids).all():
-        raise UsageError("a member of a thesaurus has a synonym without a name")
-    if len(docs) and (int(docs.min()) < 0 or int(docs.max()) > _MAX_ID):
-        raise UsageError(f"documents of synonyms must be between 0 and {_MAX_ID}")
-    owner = np.repeat(np.arange(len(thesaurus.counts)), thesaurus.counts)
-    same = (owner[1:] == owner[:-1]) & (members[1:] <= members[:-1])
-    if (same & ((members[1:] < members[:-1]) | (docs[1:] <= docs[:-1]))).any():
-        raise UsageError("members of a term must ascend, by synonym and document")
 
 
 def _encode_names(version: int, ids: Index, synonyms: ByteStrings) -> bytes:

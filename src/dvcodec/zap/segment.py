@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -27,25 +27,12 @@ from dvcodec.zap.doc_values import DocValueBlock, split_terms
 from dvcodec.zap.documents import utf8
 from dvcodec.zap.footer import FieldInfo, Footer, decode_footer
 from dvcodec.zap.footer import verify_checksum as compare_checksum
-from dvcodec.zap.postings import (
-    Locations,
-    Postings,
-    norm_values,
-)
+from dvcodec.zap.postings import Locations, Postings, norm_values
 from dvcodec.zap.stored import Edges, StoredColumns, decode_edges
 from dvcodec.zap.vellum import Fst
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
     from typing_extensions import Self
-
-    from dvcodec.core.ragged import ByteStrings
-    from dvcodec.zap.postings import Postings
-    from dvcodec.zap.stored import StoredColumns
-    from dvcodec.zap.vellum import Fst
-
 
 _TERMS_AT_ONCE = 1 << 16
 _FEW_TERMS = 1 << 12
@@ -115,25 +102,10 @@ def choose_terms(
         yield keys, np.array(values, np.uint64)
 
 
-def find_postings(contents: Contents, dictionary: Fst, term: bytes, *, locations: bool) -> TermPostings | None:
-    """Return the postings list of a term, None if the dictionary does not have it.
-
-    Raises:
-        DecodeError: as `Fst.get`, `decode_records` and `decode_postings`.
-    """
-    value = dictionary.get(term)
-    if value is None:
-        return None
-    found = contents.postings(contents.records(np.array([value], np.uint64)), locations=locations)
-    norms = norm_values(contents.footer.version, found.norms)
-    return TermPostings(found.docs, found.freqs, norms, found.location_counts, found.locations)
-
-
 def find_stored(contents: Contents, first: int, stop: int) -> Iterator[tuple[StoredValue, ...]]:
     """Yield the stored values of each document of a range.
 
     Raises:
-        UsageError: the segment does not have these documents.
         DecodeError: as `iter_stored`.
     """
     for columns in contents.stored(first, stop):
@@ -142,7 +114,6 @@ def find_stored(contents: Contents, first: int, stop: int) -> Iterator[tuple[Sto
         for size, end in zip(counts.tolist(), np.cumsum(counts).tolist(), strict=True):
             yield tuple(values[end - size : end])
         first += len(counts)
-    yield from repeat((), stop - first)
 
 
 def _stored_values(contents: Contents, columns: StoredColumns) -> list[StoredValue]:
@@ -160,31 +131,6 @@ def _stored_values(contents: Contents, columns: StoredColumns) -> list[StoredVal
             strict=True,
         )
     ]
-
-
-def find_doc_values(
-    contents: Contents, name: str, docs: Iterable[int] | None
-) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Return the doc values of a field, for all documents or some; see `Segment.doc_values`.
-
-    Raises:
-        UsageError: no such field, no such document, or not integers.
-        DecodeError: as `DocValueBlock.open`, and with each chunk as `decode_chunks`.
-    """
-    check_type(docs, (Iterable, type(None)), "docs", "an iterable of integers")
-    info = contents.field(name)
-    if info.doc_values is None:
-        return
-    block = DocValueBlock.open(contents.data, contents.footer, info.doc_values, info.options, limits=contents.limits)
-    wanted = None if docs is None else np.unique(np.array([contents.check_document(doc) for doc in docs], np.int64))
-    for chunk in block if wanted is None else block.chunks(np.unique(wanted // block.layout.chunk_docs)):
-        owners, terms = split_terms(chunk)
-        bounds = np.searchsorted(owners, np.append(chunk.docs, contents.footer.num_docs)).tolist()
-        flat = terms.to_list()
-        chosen = range(len(chunk)) if wanted is None else _found(chunk.docs, wanted).tolist()
-        numbers = chunk.docs.tolist()
-        for i in chosen:
-            yield numbers[i], tuple(flat[bounds[i] : bounds[i + 1]])
 
 
 def _found(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -368,8 +314,13 @@ class Segment:
         dictionary = self.dictionary(name)
         if dictionary is None:
             return None
-        raw = utf8(term) if isinstance(term, str) else bytes(term)
-        return find_postings(self.contents, dictionary, raw, locations=locations)
+        value = dictionary.get(utf8(term) if isinstance(term, str) else bytes(term))
+        if value is None:
+            return None
+        contents = self.contents
+        found = contents.postings(contents.records(np.array([value], np.uint64)), locations=locations)
+        norms = norm_values(self.version, found.norms)
+        return TermPostings(found.docs, found.freqs, norms, found.location_counts, found.locations)
 
     # ------------------------------------------------------------------ documents
 
@@ -404,7 +355,20 @@ class Segment:
             UsageError: during iteration: no such field or document, or not integers.
             DecodeError: during iteration: corrupt doc values.
         """
-        return find_doc_values(self.contents, name, docs)
+        check_type(docs, (Iterable, type(None)), "docs", "an iterable of integers")
+        info, contents = self.field(name), self.contents
+        if info.doc_values is None:
+            return
+        block = DocValueBlock.open(contents.data, self.footer, info.doc_values, info.options, limits=contents.limits)
+        wanted = None if docs is None else np.unique(np.array([contents.check_document(doc) for doc in docs], np.int64))
+        for chunk in block if wanted is None else block.chunks(np.unique(wanted // block.layout.chunk_docs)):
+            owners, terms = split_terms(chunk)
+            bounds = np.searchsorted(owners, np.append(chunk.docs, self.num_docs)).tolist()
+            flat = terms.to_list()
+            chosen = range(len(chunk)) if wanted is None else _found(chunk.docs, wanted).tolist()
+            numbers = chunk.docs.tolist()
+            for i in chosen:
+                yield numbers[i], tuple(flat[bounds[i] : bounds[i + 1]])
 
     # ------------------------------------------------------------------ other sections
 

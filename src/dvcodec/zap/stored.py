@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of, spread
 from dvcodec.zap import chunks
@@ -191,19 +191,17 @@ def encode_stored_records(
     """Encode the records of documents ``first .. first + num_docs - 1``.
 
     Args:
-        columns: their values, in the order to write: zapx orders by field.
+        columns: their values, in the order to write: by document, each beginning with its id; zapx orders by field.
         num_docs: documents.
         first: number of the first document.
         base: address of its record.
 
     Returns:
         The records, and their addresses, int64[num_docs].
-
-    Raises:
-        UsageError: values that are not in document order, or a document that does not begin with its id.
     """
     docs = columns.docs
-    per_doc, heads = _split(columns, num_docs, first)
+    per_doc = np.bincount(docs - first, minlength=num_docs)
+    heads = offsets_of(per_doc)[:-1]
     rest = np.ones(len(docs), np.bool_)
     rest[heads] = False
     sizes, offsets = columns.values.lengths, columns.values.offsets
@@ -236,94 +234,41 @@ def encode_stored_records(
     return records, base + offsets_of(front.lengths + block_sizes)[:-1]
 
 
-def _split(columns: StoredColumns, num_docs: int, first: int) -> tuple[Index, Index]:
-    """Return the number of values of each document, and the index of its first."""
-    docs = columns.docs - first
-    if len(docs) and (int(docs.min()) < 0 or int(docs.max()) >= num_docs or bool((docs[1:] < docs[:-1]).any())):
-        raise UsageError(f"stored values: documents must ascend from {first} to {first + num_docs - 1}")
-    per_doc = np.bincount(docs, minlength=num_docs)
-    heads = offsets_of(per_doc)[:-1]
-    ids = columns.fields == 0
-    if not (per_doc > 0).all() or np.count_nonzero(ids) != num_docs or not ids[heads].all():
-        raise UsageError("stored values: every document must begin with its id, its only value of field 0")
-    if columns.array_counts[heads].any() or (columns.types[heads] != ID_TYPE).any():
-        raise UsageError("stored values: an id must have type t and no array positions")
-    return per_doc, heads
-
-
 _BATCH_DOCS = 1 << 16
 _BATCH_BYTES = 1 << 24
-
-
-def decode_stored(
-    data: SegmentData, footer: Footer, num_fields: int, start: int, stop: int, *, limits: Limits = DEFAULT_LIMITS
-) -> StoredColumns:
-    """Read the stored values of a range of documents.
-
-    Checked as by `decode_stored_records`.
-
-    Args:
-        data: the segment.
-        footer: its footer.
-        num_fields: number of fields of the segment.
-        start: first document.
-        stop: end, exclusive.
-        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes and the total bytes of values. `iter_stored`
-            reads any number of documents.
-
-    Raises:
-        UsageError: the segment does not have these documents.
-        NotCanonical: records that are not adjacent up to the stored index.
-        DecodeError: a record that is corrupt; see `decode_stored_records`.
-    """
-    if not 0 <= start <= stop <= footer.num_docs:
-        raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
-    return _read(data, num_fields, start, _bounds(data, footer, start, stop), limits)
+"""Documents of a batch at most, and their bytes in the file, unless it is one document."""
 
 
 def iter_stored(
     data: SegmentData,
     footer: Footer,
     num_fields: int,
+    start: int,
+    stop: int,
     *,
-    start: int = 0,
-    stop: int | None = None,
-    docs_per_batch: int = _BATCH_DOCS,
-    batch_bytes: int = _BATCH_BYTES,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[StoredColumns]:
-    """Read the stored values of all documents, or of a range of them, a batch at a time.
+    """Read the stored values of a range of documents, a batch at a time.
 
     Args:
         data: the segment.
         footer: its footer.
         num_fields: fields of the segment.
         start: first document.
-        stop: end, exclusive; None for all.
-        docs_per_batch: maximum documents per batch.
-        batch_bytes: maximum bytes per batch in the file, unless it is one document.
-        limits: see `decode_stored`; applies to each batch, whose size is chosen accordingly.
+        stop: end, exclusive; the segment has these documents.
+        limits: `Limits.max_blob_bytes` bounds the decompressed bytes of each batch, whose size is chosen accordingly.
 
     Raises:
-        UsageError: the segment does not have these documents, or a batch size below 1.
-        DecodeError: with each batch; see `decode_stored`.
+        NotCanonical: with each batch: records that are not adjacent up to the stored index.
+        DecodeError: with each batch: a record that is corrupt; see `decode_stored_records`.
     """
-    if docs_per_batch < 1 or batch_bytes < 1:
-        raise UsageError("docs_per_batch and batch_bytes must be at least 1")
-    stop = footer.num_docs if stop is None else stop
-    if not 0 <= start <= stop <= footer.num_docs:
-        raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
-    room = min(batch_bytes, limits.max_blob_bytes // chunks.EXPANSION)
+    room = min(_BATCH_BYTES, limits.max_blob_bytes // chunks.EXPANSION)
     while start < stop:
-        bounds = _bounds(data, footer, start, min(start + docs_per_batch, stop))
+        bounds = _bounds(data, footer, start, min(start + _BATCH_DOCS, stop))
         count = max(int(np.searchsorted(bounds, bounds[0] + room, side="right")) - 1, 1)
-        yield _read(data, num_fields, start, bounds[: count + 1], limits)
+        window = data.window(int(bounds[0]), int(bounds[count]), "stored documents")
+        yield decode_stored_records(window, bounds[: count + 1] - window.base, start, num_fields, limits)
         start += count
-
-
-def _read(data: SegmentData, num_fields: int, first: int, bounds: Index, limits: Limits) -> StoredColumns:
-    window = data.window(int(bounds[0]), int(bounds[-1]), "stored documents")
-    return decode_stored_records(window, bounds - window.base, first, num_fields, limits)
 
 
 def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
@@ -414,16 +359,8 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
 
 
 def encode_edges(edges: Edges) -> bytes:
-    """Encode the edge list, by child.
-
-    Raises:
-        UsageError: a parent that is not numbered before its child, or a document with two parents.
-    """
+    """Encode the edge list, by child."""
     order = np.argsort(edges.children, kind="stable")
     children, parents = edges.children[order], edges.parents[order]
-    if len(edges) and (
-        bool((parents >= children).any()) or bool((parents < 0).any()) or bool((children[1:] == children[:-1]).any())
-    ):
-        raise UsageError("nested documents: each needs one parent, numbered before it")
     numbers, _ = varints.encode(np.stack([children, parents], axis=1).ravel())
     return varints.uvarints(len(edges)) + numbers.tobytes()

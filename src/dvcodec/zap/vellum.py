@@ -30,7 +30,7 @@ bytes can encode an astronomic number of keys.
 Reading. Keys are looked up one at a time, by range, or all. All are enumerated level by level with NumPy. A slice of
 the dictionary is a sequence of items in key order: byte strings, each with its state and its value so far. `_grow`
 extends all items by a byte, and repeats this until every item is a complete key (address 0) or they take too much
-memory; then they are split into slices, which are processed one after another. `Walker` goes key by key, depth first
+memory; then they are split into slices, which are processed one after another. `walk` goes key by key, depth first
 without recursion.
 
 Writing. vellum keeps a stack of unfinished nodes, one per byte of the last key, and moves outputs down the stack when
@@ -72,7 +72,6 @@ ONE = 0x80
 """The bit of a head that marks the two forms of one transition."""
 _NEXT, _FINAL, _LOW = 0x40, 0x40, 0x3F
 _WIDEST = 8
-_STRETCH = 1024
 _HERE = -1
 """Instead of the size of a delta: the target is the state just below."""
 
@@ -213,12 +212,10 @@ class States:
         """Return the final output of the state at `addr`, None if it is not final.
 
         Raises:
-            NotCanonical: as `frame`.
+            NotCanonical: as `parse`.
         """
-        if not addr:
-            return 0
-        final, _, _, output_size, _, bottom = self.frame(addr)
-        return int.from_bytes(self.view[bottom : bottom + output_size], "little") if final else None
+        state = self.parse(addr)
+        return state.output if state.final else None
 
     def parse(self, addr: int) -> State:
         """Read the state at `addr`, which is 0 or the address of a byte of the states.
@@ -246,29 +243,28 @@ class States:
         data = bytes(self.view[top - count * size : top])
         return [int.from_bytes(data[i : i + size], "little") for i in range((count - 1) * size, -1, -size)]
 
-    def chain(self, addr: int) -> tuple[bytes, int, int]:
-        """Follow states of the one-transition forms from `addr` on, within a stretch of 1024 bytes.
+    def follow(self, path: bytearray, addr: int, value: int) -> tuple[int, int]:
+        """Append the input bytes of the states of the one-transition forms from `addr` on to a path.
 
         Returns:
-            Their input bytes, the next state, and the sum of their outputs.
+            The first other state, and the value so far.
 
         Raises:
             NotCanonical: as `parse`.
         """
-        view, inputs, value = self.view, bytearray(), 0
-        border = addr & -_STRETCH
-        while addr >= border and view[addr] & ONE:  # address 0 is in the header, whose bytes do not have that bit
+        view = self.view
+        while view[addr] & ONE:  # address 0 is in the header, whose bytes do not have that bit
             head = view[addr]
             if head & _NEXT:
                 low = head & _LOW
                 at = addr if low else addr - 1
-                inputs.append(COMMON[low] if low else view[at])
+                path.append(COMMON[low] if low else view[at])
                 addr = at - 1 if at > HEADER else self._target(addr, at, 1)
             else:
                 _, _, step, (addr,), (output,) = self.parse(addr)
-                inputs += step
+                path += step
                 value += output
-        return bytes(inputs), addr, value
+        return addr, value
 
     # ---------------------------------------------------------------------- many
 
@@ -383,90 +379,65 @@ class KeyBlock:
         return len(self.values)
 
 
-_LONG, _MOST = 64, 1 << 14
-"""Minimum bytes of a cached piece of a chain, and maximum number of pieces (of at most 1024 bytes)."""
-
 _Turn: TypeAlias = tuple[int, State, int, int]
 """An untaken transition: length of the path, the state there, index of its next transition, the value so far."""
 
 
-class Walker:
-    """Yields keys and values, ascending.
+def seek(states: States, root: int, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, int]]:
+    """Return the keys below `root` from `start` to `stop`, exclusive, and their values, without visiting earlier ones.
 
-    Long chains of states are cached, because many keys may share a long suffix. They are cached in pieces that end at
-    fixed borders of the blob, so that paths into the middle of a chain share its further pieces.
+    Raises:
+        NotCanonical: a state is corrupt; also during iteration.
     """
+    turns: list[_Turn] = []
+    path, addr, value = bytearray(), root, 0
+    for key in start:
+        state = states.parse(addr)
+        i = bisect_left(state.inputs, key)
+        found = state.inputs[i : i + 1] == bytes((key,))
+        if i + found < len(state.inputs):
+            turns.append((len(path), state, i + found, value))
+        if not found:
+            if not turns:
+                return iter(())
+            addr, value = _turn(turns, path)
+            break
+        path.append(key)
+        addr, value = state.targets[i], value + state.outputs[i]
+    return walk(states, path, addr, value, stop, turns)
 
-    __slots__ = ("_chains", "_states")
 
-    def __init__(self, states: States) -> None:
-        self._states = states
-        self._chains: dict[int, tuple[bytes, int, int]] = {}
+def walk(
+    states: States,
+    path: bytearray,
+    addr: int,
+    value: int,
+    stop: bytes | None = None,
+    turns: list[_Turn] | None = None,
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the keys from the state `addr` on, whose prefix is `path`, then those of the `turns`, last one first.
 
-    def seek(self, root: int, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, int]]:
-        """Return the keys below `root` from `start` to `stop`, exclusive, without visiting earlier ones.
+    Only states with untaken transitions are in `turns`, so a chain of states takes no more memory than its key.
 
-        Raises:
-            NotCanonical: a state is corrupt; also during iteration.
-        """
-        turns: list[_Turn] = []
-        path, addr, value = bytearray(), root, 0
-        for key in start:
-            state = self._states.parse(addr)
-            i = bisect_left(state.inputs, key)
-            found = state.inputs[i : i + 1] == bytes((key,))
-            if i + found < len(state.inputs):
-                turns.append((len(path), state, i + found, value))
-            if not found:
-                if not turns:
-                    return iter(())
-                addr, value = _turn(turns, path)
-                break
-            path.append(key)
-            addr, value = state.targets[i], value + state.outputs[i]
-        return self.walk(path, addr, value, stop, turns)
-
-    def walk(
-        self, path: bytearray, addr: int, value: int, stop: bytes | None = None, turns: list[_Turn] | None = None
-    ) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys from the state `addr` on, whose prefix is `path`, then those of the `turns`, last one first.
-
-        Only states with untaken transitions are in `turns`, so a chain of states takes no more memory than its key.
-
-        Raises:
-            NotCanonical: a state is corrupt.
-        """
-        turns = [] if turns is None else turns
-        while True:
-            # All further keys begin with `path` or are greater.
+    Raises:
+        NotCanonical: a state is corrupt.
+    """
+    turns = [] if turns is None else turns
+    while True:
+        # All further keys begin with `path` or are greater.
+        if stop is not None and path >= stop:
+            return
+        addr, value = states.follow(path, addr, value)
+        state = states.parse(addr)
+        if state.final:
             if stop is not None and path >= stop:
                 return
-            addr, value = self._follow(path, addr, value)
-            state = self._states.parse(addr)
-            if state.final:
-                if stop is not None and path >= stop:
-                    return
-                yield bytes(path), value + state.output & _TOP
-            if state.inputs:
-                turns.append((len(path), state, 0, value))
-            if not turns:
-                return
-            addr, value = _turn(turns, path)
-
-    def _follow(self, path: bytearray, addr: int, value: int) -> tuple[int, int]:
-        """Append the input bytes of the chain from `addr` on to the path; return its end and the value."""
-        view, chains = self._states.view, self._chains
-        while view[addr] >= ONE:
-            piece = chains.get(addr)
-            if piece is None:
-                piece = self._states.chain(addr)
-                if len(piece[0]) >= _LONG:
-                    if len(chains) >= _MOST:
-                        chains.clear()
-                    chains[addr] = piece
-            path += piece[0]
-            addr, value = piece[1], value + piece[2]
-        return addr, value
+            yield bytes(path), value + state.output & _TOP
+        if state.inputs:
+            turns.append((len(path), state, 0, value))
+        if not turns:
+            return
+        addr, value = _turn(turns, path)
 
 
 def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
@@ -600,7 +571,7 @@ class Fst:
         if not self.num_keys:
             return
         found = size = checked = 0
-        for found, item in enumerate(Walker(self.states).seek(self.root, start, stop), 1):
+        for found, item in enumerate(seek(self.states, self.root, start, stop), 1):
             if found > self.num_keys:
                 raise miscounted(self.states, self.num_keys, "more")
             size += len(item[0])
@@ -747,7 +718,6 @@ def _level_by_level(states: States, root: int, num_keys: int) -> Iterator[KeyBlo
     """Yield all keys as `blocks` does, by NumPy, all keys of a slice at once."""
     start = _Items(ByteStrings.from_list([b""]), np.array([root], np.int64), np.zeros(1, np.uint64))
     stack, waiting, found = [start], 1, 0
-    walker = Walker(states)
     while stack:
         items = stack.pop()
         waiting -= len(items.addrs)
@@ -757,7 +727,7 @@ def _level_by_level(states: States, root: int, num_keys: int) -> Iterator[KeyBlo
         if len(live):
             depth = int(items.keys.lengths[live[0]])
             if num_keys <= _FEW or depth >= _DEEP:
-                for block in _one_by_one(walker, items, allowed):
+                for block in _one_by_one(states, items, allowed):
                     allowed -= len(block)
                     if allowed < 0:
                         raise miscounted(states, num_keys, "more")
@@ -778,13 +748,13 @@ def _level_by_level(states: States, root: int, num_keys: int) -> Iterator[KeyBlo
         raise miscounted(states, num_keys, found)
 
 
-def _one_by_one(walker: Walker, items: _Items, allowed: int) -> Iterator[KeyBlock]:
+def _one_by_one(states: States, items: _Items, allowed: int) -> Iterator[KeyBlock]:
     """Enumerate the keys of a slice without NumPy. A block with more than `allowed` keys is yielded immediately."""
     keys: list[bytes] = []
     values: list[int] = []
     size = 0
     for path, addr, value in zip(items.keys, items.addrs.tolist(), items.values.tolist(), strict=True):
-        for key, total in walker.walk(bytearray(path), addr, value):
+        for key, total in walk(states, bytearray(path), addr, value):
             keys.append(key)
             values.append(total)
             size += len(key) + _ITEM
@@ -886,15 +856,12 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
 
     Args:
         keys: strictly ascending; any bytes, possibly empty.
-        values: uint64, one per key.
+        values: one per key.
 
     Raises:
-        UsageError: keys that do not ascend, or another number of values.
+        UsageError: keys that do not ascend.
     """
-    values = np.asarray(values)
     strings = keys if isinstance(keys, ByteStrings) else ByteStrings.from_list(keys)
-    if values.dtype != np.uint64 or values.shape != (len(strings),):
-        raise UsageError(f"need {len(strings)} values of uint64, got {values.dtype} of shape {values.shape}")
     common = _common_prefixes(strings)
     found = _compiled(strings, values, common)
     if found is None:
@@ -1091,7 +1058,7 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
 
     Raises:
         Truncated: it extends beyond the footer.
-        NotCanonical: it overlaps another one: then fields would share keys.
+        NotCanonical: all dictionaries together have more bytes than the segment: then they share some.
         DecodeError: as `Fst.open`.
         LimitExceeded: more keys than `SegmentData.count_keys` allows.
     """
@@ -1099,17 +1066,13 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
     window = data.window(start, start + size, "dictionary")
-    data.claim_span("dictionaries", address, start + size)
+    data.claim("dictionaries", address, size)
     fst = Fst.open(window, limits, data.end)
     data.count_keys(address, fst.num_keys, limits)
     return replace(fst, check=partial(data.count_keys, address, fst.num_keys, limits))
 
 
 def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:
-    """Encode a dictionary, from terms in byte order and uint64 values.
-
-    Raises:
-        UsageError: terms that do not ascend strictly, or another number of values.
-    """
+    """Encode a dictionary, from terms in byte order and uint64 values; see `build`."""
     fst = build(terms, values)
     return varints.uvarints(len(fst)) + fst

@@ -189,8 +189,7 @@ def write_content(
         progress: called with the name of each field when it is written.
 
     Raises:
-        UsageError: more than 65,534 fields; stored values, terms, doc values or synonyms that their encoders reject; or
-            contents on which zapx's readers of that version fail.
+        UsageError: more than 65,534 fields; or contents on which zapx's readers of that version fail.
         OSError: the target cannot be written.
     """
     out = _Out(sink, sink.position)
@@ -231,8 +230,6 @@ def _write_stored(out: _Out, footer: Footer, stored: Iterable[StoredColumns], ed
         out.write(records)
         addresses.append(places)
         done += count
-    if done != footer.num_docs:
-        raise UsageError(f"stored values: expected {footer.num_docs} documents, found {done}")
     index = out.write(encode_stored_index(np.concatenate(addresses)))
     if footer.version >= NESTED_FROM:
         out.write(encode_edges(edges))
@@ -263,7 +260,8 @@ def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
     written = _Written(content.name, options, content.thesaurus)
     if not num_docs:
         return written
-    _check(version, content, options, has_values=doc_values is not None, has_terms=any(map(len, terms)))
+    if version >= WRITER_ID_FROM:
+        _check_options(content.name, options, has_values=doc_values is not None, has_terms=any(map(len, terms)))
     written.dictionary = out.write(encode_dictionary(ByteStrings.concat(terms), np.concatenate(values)))
     if doc_values is not None:
         start = out.position
@@ -301,18 +299,15 @@ def _check_lists(version: int, name: str, postings: Postings) -> None:
         )
 
 
-def _check(version: int, content: FieldContent, options: FieldOptions, *, has_values: bool, has_terms: bool) -> None:
-    """Raise `UsageError` for options and synonyms on which zapx's readers of that version fail, or which they lose."""
-    if version >= WRITER_ID_FROM:
-        if options & SKIPS not in (FieldOptions(0), SKIPS):
-            raise UsageError(
-                f"field {content.name!r}: readers of version 17 misread doc values with only one of the options "
-                "SKIP_DOC_VALUE_COMPRESSION and SKIP_DOC_VALUE_CHUNKING: set both or neither"
-            )
-        if options & FieldOptions.DOC_VALUES and not has_values and has_terms:
-            raise UsageError(f"field {content.name!r} has the option DOC_VALUES but no doc values")
-    elif content.thesaurus is not None and version < SECTIONS_FROM:
-        raise UsageError(f"field {content.name!r}: version {version} has no synonyms")
+def _check_options(name: str, options: FieldOptions, *, has_values: bool, has_terms: bool) -> None:
+    """Raise `UsageError` for options on which zapx's readers of version 17 fail."""
+    if options & SKIPS not in (FieldOptions(0), SKIPS):
+        raise UsageError(
+            f"field {name!r}: readers of version 17 misread doc values with only one of the options "
+            "SKIP_DOC_VALUE_COMPRESSION and SKIP_DOC_VALUE_CHUNKING: set both or neither"
+        )
+    if options & FieldOptions.DOC_VALUES and not has_values and has_terms:
+        raise UsageError(f"field {name!r} has the option DOC_VALUES but no doc values")
 
 
 def _parts(footer: Footer, postings: Postings) -> Iterator[Postings]:
@@ -342,14 +337,20 @@ _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 @dataclass(slots=True)
 class FieldColumns:
-    """The instances of one field, in document order; those of composite fields come first in each document."""
+    """The instances of one field, in document order; those of composite fields come first in each document.
+
+    Attributes:
+        name: of the field.
+        instances: all of them.
+        docs: document of each.
+        options, composite_options: of instances that are not composite, and of those that are.
+    """
 
     name: str
-    docs: list[int] = field(default_factory=list)
-    """Document of each instance."""
     instances: list[Field] = field(default_factory=list)
-    composite_docs: list[int] = field(default_factory=list)
-    composites: list[Field] = field(default_factory=list)
+    docs: list[int] = field(default_factory=list)
+    options: set[int] = field(default_factory=set)
+    composite_options: set[int] = field(default_factory=set)
 
     def content(self, version: int, ids: dict[str, int]) -> FieldContent:
         """Turn the field into lists by term; `ids` are those of all fields by name.
@@ -358,11 +359,8 @@ class FieldColumns:
             UsageError: a location is in a field that no document has, or a wrong type.
             OverflowError: a number is negative, or it or a sum above 2**64 - 1.
         """
-        options, of_composites = _options(self.instances), _options(self.composites)
-        docs, instances = np.array(self.composite_docs + self.docs, np.int64), self.composites + self.instances
-        if self.composites:
-            order = np.argsort(docs, kind="stable")
-            docs, instances = docs[order], [instances[i] for i in order.tolist()]
+        options, of_composites = (reduce(or_, map(int, found), 0) for found in (self.options, self.composite_options))
+        docs, instances = np.array(self.docs, np.int64), self.instances
         parts = list(map(attrgetter("terms"), instances))
         _check_all(parts, Collection, f"the terms of field {self.name!r}", "a tuple of Term")
         terms = list(chain.from_iterable(parts))
@@ -398,14 +396,16 @@ def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
     """Group the instances of all documents by field; `names` are all but ``_id``."""
     columns = {name: FieldColumns(name) for name in names}
     for number, document in enumerate(flat):
+        for instance in document.composites:
+            column = columns[instance.name]
+            column.docs.append(number)
+            column.instances.append(instance)
+            column.composite_options.add(instance.options)
         for instance in document.fields:
             column = columns[instance.name]
             column.docs.append(number)
             column.instances.append(instance)
-        for instance in document.composites:
-            column = columns[instance.name]
-            column.composite_docs.append(number)
-            column.composites.append(instance)
+            column.options.add(instance.options)
     return list(columns.values())
 
 
@@ -423,10 +423,6 @@ def id_content(version: int, flat: list[Document]) -> FieldContent:
         Locations.none(),
     )
     return FieldContent.of(ID, FieldOptions(ID_OPTIONS), names, postings)
-
-
-def _options(instances: list[Field]) -> int:
-    return reduce(or_, map(int, set(map(attrgetter("options"), instances))), 0)
 
 
 def _numbers(values: Iterable[int]) -> Values:
