@@ -201,26 +201,8 @@ def _contents(
     return sizes, out
 
 
-def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStrings) -> tuple[bytes, Index]:
-    """Encode the chunks that have documents.
-
-    Args:
-        layout: layout of the chunks.
-        docs: int64[k], strictly ascending.
-        values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
-
-    Returns:
-        All bytes, and the size of each chunk, int64[chunks].
-    """
-    if layout.listed:
-        return _encode_listed(layout, docs, values)
-    chunk_sizes = np.zeros(layout.num_docs, np.int64)
-    chunk_sizes[docs] = values.lengths
-    return values.data.tobytes(), chunk_sizes
-
-
 def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tuple[bytes, Index]:
-    """Encode chunks that list their documents; see `encode_chunks`."""
+    """Encode chunks that list their documents: all their bytes, and the size of each, int64[chunks]."""
     numbers = docs // layout.chunk_docs
     heads = np.flatnonzero(np.diff(numbers, prepend=-1))
     counts = np.diff(heads, append=len(docs))
@@ -380,7 +362,11 @@ def encode_doc_value_block(
     layout = ChunkLayout.of(version, num_docs, chunk_mode, options)
     sizes = np.zeros(0, np.int64)
     for part in _whole_chunks(layout, parts):
-        contents, found = encode_chunks(layout, part.docs, part.values)
+        if layout.listed:
+            contents, found = _encode_listed(layout, part.docs, part.values)
+        else:
+            contents, found = part.values.data.tobytes(), np.zeros(num_docs, np.int64)
+            found[part.docs] = part.values.lengths
         if not len(sizes) and layout.listed and not found[0]:
             found[0] = len(_EMPTY_CHUNK)
             yield _EMPTY_CHUNK

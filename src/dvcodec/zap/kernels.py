@@ -325,7 +325,6 @@ def write_keys(
     data: Bytes,
     offsets: Index,
     values: Values,
-    shared: Index,
     common: Bytes,
     codes: Bytes,
     registry: Index,
@@ -342,7 +341,6 @@ def write_keys(
         data: uint8, all keys, joined.
         offsets: int64[n + 1], their bounds.
         values: uint64[n], one per key.
-        shared: int64[n], length of the common prefix of each key and the next one.
         common: uint8[64], `vellum.COMMON`.
         codes: uint8[256], the code of each byte in it, or 0.
         registry: int64[2, buckets], for the addresses of states that may be shared; 0 before.
@@ -354,16 +352,22 @@ def write_keys(
         out: uint8, for the states, behind a header.
 
     Returns:
-        Position after the last state, and address of the root; or `FULL`.
+        Position after the last state, and address of the root; or `FULL`; or `ODD` for keys that do not ascend.
     """
     size, count, top = np.int64(_HEADER), np.int64(0), np.int64(0)
     outputs = np.zeros(256, np.uint64)
     none = np.uint64(0)
     forks[0, 0], forks[0, 1], forks[0, 2] = 0, 0, 0
     for i in range(len(values)):
-        begin = offsets[i]
-        end = offsets[i + 1] - begin
-        if end == shared[i] or end == 0:
+        begin, following = offsets[i], offsets[i + 1]
+        end, shared = following - begin, np.int64(0)
+        if i + 1 < len(values):
+            after = offsets[i + 2] - following
+            while shared < min(end, after) and data[begin + shared] == data[following + shared]:
+                shared += 1
+            if shared == after or (shared < end and data[begin + shared] > data[following + shared]):
+                return np.int64(ODD), np.int64(ODD)
+        if end == shared or end == 0:
             # This key is a prefix of the next one.
             if end:
                 top += 1
@@ -372,7 +376,7 @@ def write_keys(
             continue
         addr, low = np.int64(0), values[i]
         while True:
-            stop = max(forks[top, 0], shared[i])
+            stop = max(forks[top, 0], shared)
             for at in range(begin + end - 1, begin + stop, -1):
                 targets[count] = addr
                 outputs[0] = none
@@ -387,7 +391,7 @@ def write_keys(
                 forks[top, 0], forks[top, 1], forks[top, 2] = stop, 0, count
             inputs[count], lows[count], targets[count] = data[begin + stop], low, addr
             count += 1
-            if stop == shared[i]:
+            if stop == shared:
                 break
             end, first = forks[top, 0], forks[top, 2]
             is_final = forks[top, 1] != 0

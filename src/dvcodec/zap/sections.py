@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,7 @@ from dvcodec.core.roaring import walk
 from dvcodec.core.varints import uvarints
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.footer import NOT, Footer, SegmentData
-from dvcodec.zap.vellum import Fst, build
+from dvcodec.zap.vellum import build, decode_dictionary
 
 _COUNT = 8
 """Bytes before the bitmaps of a roaring64."""
@@ -242,21 +241,17 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
         Truncated: an address or a length extends beyond the footer.
         NotCanonical: a section of another kind, a synonym without a name, a repeated id or name, or names of another
             size than stated.
-        DecodeError: as `Fst.open`, `Fst.to_block` and `decode_synonym_lists`.
+        DecodeError: as `decode_dictionary`, `Fst.to_block` and `decode_synonym_lists`.
         LimitExceeded: see `limits`.
     """
     section = data.section(place, _ROOM, "synonym section")
     address = section.uvarint("address of a thesaurus")
-    head = data.at(address, varints.MAX_BYTES, "thesaurus")
-    size = head.uvarint("bytes of the terms")
-    at = address + head.pos
-    terms = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits, data.end)
-    data.count_keys(address, terms.num_keys, limits)
-    block = replace(terms, check=partial(data.count_keys, address, terms.num_keys, limits)).to_block()
+    terms = decode_dictionary(data, address, limits)
+    block = terms.to_block()
     if not len(block.keys) and footer.version < _NAMED_SIZE_FROM:
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:
-        ids, synonyms = _read_names(data, footer, at + size)
+        ids, synonyms = _read_names(data, footer, terms.states.cursor.base + terms.states.cursor.end)
     rows = len(block.keys) + len(ids)
     data.count_members(place, rows, limits)
     if len(set(names := synonyms.to_list())) < len(names):  # a member of a term would come twice in a merge

@@ -139,7 +139,7 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
         np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc + 1),
         np.insert(fields.astype(np.int64), heads, 0),
         np.insert(types.astype(np.uint8), heads, ID_TYPE),
-        _cut(out, value_starts, value_sizes),
+        ByteStrings.cut(out, value_starts, value_sizes),
         np.insert(counts.astype(np.int64), heads, 0),
         gather(numbers, begins + HEAD, counts.astype(np.int64)),
     )
@@ -176,13 +176,6 @@ def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room
             NotCanonical, "length of an id", at=metas[i], expected=f"below the {room[i]} bytes of data", actual=sizes[i]
         )
     return sizes.astype(np.int64)
-
-
-def _cut(out: NDArray[np.uint8], starts: Index, sizes: Index) -> ByteStrings:
-    offsets = offsets_of(sizes)
-    if int(offsets[-1]) == len(out) and bool((starts == offsets[:-1]).all()):  # as all writers store them
-        return ByteStrings(offsets, out)
-    return ByteStrings.cut(out, starts, sizes)
 
 
 def encode_stored_records(

@@ -36,9 +36,9 @@ without recursion.
 Writing. vellum keeps a stack of unfinished nodes, one per byte of the last key, and moves outputs down the stack when
 smaller values follow. For ascending keys this has a closed form: the sum of outputs on the path to a node of the key
 tree is the smallest value below it, and the output of a transition is the growth of this sum. So outputs are computed
-when a node is finished, and nodes between two forks need no stack: each has one transition, with output 0. NumPy
-computes the common prefixes of adjacent keys. The rest is a loop over nodes: a state contains addresses of others, and
-its own address, or an equal state to share, depends on all states before it.
+when a node is finished, and nodes between two forks need no stack: each has one transition, with output 0. The rest is
+a loop over nodes: a state contains addresses of others, and its own address, or an equal state to share, depends on all
+states before it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -450,38 +451,6 @@ def _turn(turns: list[_Turn], path: bytearray) -> tuple[int, int]:
     return state.targets[i], value + state.outputs[i]
 
 
-def count_keys(states: States, root: int, enough: int) -> int:
-    """Count the keys from the state `root` on, in one pass over the states.
-
-    Paths are counted from the root downwards. Targets are below their states, so all paths to a state are counted
-    before it is visited. Every path ends in a key, so counting stops once a count is above `enough`.
-
-    Args:
-        states: states of the blob.
-        root: address of a state.
-        enough: a count above this one may be inexact.
-
-    Raises:
-        NotCanonical: a state is corrupt.
-    """
-    total = 0
-    waiting = bytearray(root + 1)
-    paths = {root: 1}
-    addr = root
-    while addr > 0 and total <= enough:
-        here = paths.pop(addr)
-        if here > enough:
-            return here
-        state = states.parse(addr)
-        if state.final:
-            total += here
-        for target in state.targets:
-            waiting[target] = 1
-            paths[target] = paths.get(target, 0) + here
-        addr = waiting.rfind(1, 1, addr)
-    return total + paths.get(0, 0)
-
-
 _VERSION = 1
 _TOP = 2**64 - 1
 _CHECKED = 1 << 16
@@ -511,13 +480,11 @@ class Fst:
     def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS, more: int = 0) -> Fst:
         """Read header, footer and root state. The blob is the rest of the cursor's window; `more` keys are allowed.
 
-        If the footer states more keys than the blob has bytes, they are counted immediately.
-
         Raises:
             Truncated: no room for header and footer.
             Unsupported: a version other than 1.
             NotCanonical: the root is not an address of a state, or its state is corrupt.
-            CardinalityMismatch: the number of keys is wrong, as far as it is checked here.
+            CardinalityMismatch: it has keys and states none, or has none and states some.
             LimitExceeded: more keys than ``limits.max_keys``.
         """
         size = cursor.remaining
@@ -536,13 +503,14 @@ class Fst:
             wanted = f"0 or an offset from {HEADER} to {at - 1}"
             raise cursor.error(NotCanonical, "root address", at=at + 8, expected=wanted, actual=root)
         states = States(cursor)
-        if root and states.frame(root)[:2] == (False, b""):  # a non-final state without transitions: no keys
-            if num_keys:
-                raise miscounted(states, num_keys, 0)
-        elif not num_keys or num_keys > size:
-            found = count_keys(states, root, num_keys)
-            if found != num_keys:
-                raise miscounted(states, num_keys, "more" if found > num_keys else found)
+        is_empty = root != 0 and states.frame(root)[:2] == (
+            False,
+            b"",
+        )  # non-final, without transitions; others have keys
+        if is_empty and num_keys:
+            raise miscounted(states, num_keys, 0)
+        if not is_empty and not num_keys:
+            raise miscounted(states, 0, "more")
         return cls(num_keys, root, states, limits)
 
     def get(self, key: bytes) -> int | None:
@@ -862,24 +830,23 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
         UsageError: keys that do not ascend.
     """
     strings = keys if isinstance(keys, ByteStrings) else ByteStrings.from_list(keys)
-    common = _common_prefixes(strings)
-    found = _compiled(strings, values, common)
+    found = _compiled(strings, values)
     if found is None:
         writer = _Writer()
-        root = writer.add(strings.to_list(), values.tolist(), common.tolist())
+        root = writer.add(strings.to_list(), values.tolist())
         found = bytes(writer.out), root
     states, root = found
     return states + len(strings).to_bytes(8, "little") + root.to_bytes(8, "little")
 
 
-def _compiled(keys: ByteStrings, values: NDArray[np.uint64], common: Index) -> tuple[bytes, int] | None:
-    """Write the states of all keys in one compiled loop, as `_Writer` does; None without numba."""
+def _compiled(keys: ByteStrings, values: NDArray[np.uint64]) -> tuple[bytes, int] | None:
+    """Write the states of all keys in one compiled loop, as `_Writer` does; None without numba or the right order."""
     if not jit.worth(16 * len(keys.data)):  # a byte takes `_Writer` about as long as readers take for 16
         return None
     offsets, deepest = jit.frozen(keys.offsets), int(keys.lengths.max(initial=0)) + 1
-    given = (jit.frozen(keys.data), offsets, jit.frozen(values), jit.frozen(common), _COMMON, _CODES_OF)
+    given = (jit.frozen(keys.data), offsets, jit.frozen(values), _COMMON, _CODES_OF)
     on_path, transitions = min(deepest, len(values)) + 1, min(deepest << 8, len(values)) + 1
-    room = 4 * (len(keys.data) - int(common.sum())) + 1024
+    room = 4 * len(keys.data) + 1024
     while True:
         out = np.zeros(room, np.uint8)
         out[: len(_HEAD)] = np.frombuffer(_HEAD, np.uint8)
@@ -893,50 +860,18 @@ def _compiled(keys: ByteStrings, values: NDArray[np.uint64], common: Index) -> t
             np.zeros(transitions, np.int64),
             out,
         )
-        if found is None or found[0] != kernels.FULL:
-            return found and (out[: found[0]].tobytes(), int(found[1]))
+        if found is None or found[0] == kernels.ODD:
+            return None
+        if found[0] != kernels.FULL:
+            return out[: found[0]].tobytes(), int(found[1])
         room *= 2
 
 
-def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
-    """Return the length of the common prefix of each key and the next one (last key: 0); check the order."""
-    common = np.zeros(len(keys), np.int64)
-    if len(keys) < 2:
-        return common
-    lengths = keys.lengths
-    shorter = np.minimum(lengths[:-1], lengths[1:])
-    data = np.concatenate([keys.data, np.zeros(8, np.uint8)])
-    words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
-    left, size = np.arange(len(shorter)), 0
-    # Eight bytes of all pairs at once, while enough pairs are equal so far; then pair by pair.
-    while len(left) > len(shorter) >> 6:
-        at = keys.offsets[left] + size
-        differ = words[at] ^ words[keys.offsets[left + 1] + size]
-        lowest = differ & (~differ + np.uint64(1))
-        same = size + np.where(differ == 0, 8, np.bitwise_count(lowest - np.uint64(1)).astype(np.int64) >> 3)
-        common[left] = np.minimum(same, shorter[left])
-        size += 8
-        left = left[(differ == 0) & (size < shorter[left])]
-    for i in left.tolist():
-        common[i] = size + _common_prefix(keys[i][size:], keys[i + 1][size:])
-    ends = common[:-1] == shorter
-    # A position after the last byte of a key is never compared.
-    left, right = keys.offsets[:-2] + common[:-1], keys.offsets[1:-1] + common[:-1]
-    if (i := first_true(np.where(ends, lengths[:-1] >= lengths[1:], data[left] >= data[right]))) is not None:
-        raise UsageError(f"keys must be strictly ascending, but {keys[i + 1]!r} comes after {keys[i]!r}")
-    return common
-
-
 def _common_prefix(left: bytes, right: bytes) -> int:
-    """Return the length of the common prefix, by bisection."""
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """Return the length of the common prefix of two keys."""
+    size = min(len(left), len(right))
+    differing = int.from_bytes(left[:size], "big") ^ int.from_bytes(right[:size], "big")
+    return size - (differing.bit_length() + 7) // 8
 
 
 class _Writer:
@@ -952,14 +887,16 @@ class _Writer:
         self.nodes: tuple[list[Any], list[Any]] = ([None] * _BUCKETS, [None] * _BUCKETS)
         self.addrs = ([0] * _BUCKETS, [0] * _BUCKETS)
 
-    def add(self, keys: list[bytes], values: list[int], common: list[int]) -> int:
-        """Write the states of all keys and return the address of the root.
+    def add(self, keys: list[bytes], values: list[int]) -> int:
+        """Write the states of all keys, with a value each, and return the address of the root.
 
-        Args:
-            keys: strictly ascending.
-            values: one per key.
-            common: length of the common prefix of each key and the next one.
+        Raises:
+            UsageError: keys that do not ascend strictly.
         """
+        for key, following in pairwise(keys):
+            if key >= following:
+                raise UsageError(f"keys must be strictly ascending, but {following!r} comes after {key!r}")
+        common = [*map(_common_prefix, keys, keys[1:]), 0][: len(keys)]
         out, last, size = self.out, self.last, len(self.out)
         nodes0, nodes1 = self.nodes
         addrs0, addrs1 = self.addrs
