@@ -73,7 +73,7 @@ class ChunkLayout:
 
     Attributes:
         num_docs: documents of the segment.
-        chunk_docs: documents per chunk; 0 is possible in corrupt footers of version 11.
+        chunk_docs: documents per chunk.
         compressed: whether contents are snappy blocks.
         listed: whether a chunk lists its documents; otherwise its only document has the chunk's number.
     """
@@ -94,7 +94,7 @@ class ChunkLayout:
 
     @property
     def num_chunks(self) -> int:
-        """Number of chunks; `chunk_docs` must not be 0."""
+        """Number of chunks."""
         return -(-self.num_docs // self.chunk_docs)
 
 
@@ -283,13 +283,11 @@ class DocValueBlock:
 
         Raises:
             Truncated: the block extends beyond the footer, or is shorter than its trailer.
-            NotCanonical: a number of chunks that does not match the documents, ends that descend or do not fill the
-                block, or a chunk mode of 0 (version 11).
+            NotCanonical: a number of chunks that does not match the documents, or ends that descend or do not fill the
+                block.
         """
         start, stop = block
         layout = ChunkLayout.of(footer.version, footer.num_docs, footer.chunk_mode, options)
-        if not layout.chunk_docs:
-            raise data.error("chunk mode", data.end, expected="documents of a chunk, at least 1", actual=0)
         trailer = data.window(stop - _TRAILER, stop, "trailer of doc values")
         size, count = trailer.u64be("bytes of chunk ends"), trailer.u64be("number of chunks")
         room = stop - start - _TRAILER
@@ -383,7 +381,7 @@ def _whole_chunks(layout: ChunkLayout, parts: Iterable[DocValues]) -> Iterator[D
     for part in parts:
         waiting.append(part)
         size += len(part.values.data)
-        if size >= _BYTES_AT_ONCE and layout.chunk_docs:
+        if size >= _BYTES_AT_ONCE:
             joined = DocValues.concat(waiting)
             cut = int(np.searchsorted(joined.docs, joined.docs[-1] // layout.chunk_docs * layout.chunk_docs))
             if cut:

@@ -104,10 +104,6 @@ def decode_synonym_lists(
     cards = bitmaps.cardinalities(window, begins, lengths)
     if (i := first_true(cards == 0)) is not None:
         raise window.error(NotCanonical, "documents of a synonym", at=begins[i], expected="one at least")
-    if (i := first_true(cards > num_docs)) is not None:
-        raise window.error(
-            NotCanonical, "documents of a synonym", at=begins[i], expected=f"at most {num_docs}", actual=cards[i]
-        )
     members = int(cards.sum())
     limits.check("max_blob_bytes", _MEMBER_BYTES * members, window, 0)
     check(members)

@@ -191,33 +191,6 @@ class States:
             raise self._fail(addr, "target", f"0 or an address of at least {HEADER}", target)
         return target
 
-    def find(self, addr: int, key: int) -> tuple[int, int] | None:
-        """Return target and output of the transition of the state at `addr` (not 0) with the input byte `key`.
-
-        Raises:
-            NotCanonical: as `frame`, or that target is outside.
-        """
-        _, inputs, size, output_size, top, bottom = self.frame(addr)
-        i = inputs.find(key)
-        if i < 0:
-            return None
-        view, output = self.view, 0
-        at = top - (i + 1) * size
-        delta = 1 if size == _HERE else int.from_bytes(view[at : at + size], "little")
-        if output_size:
-            at = top - len(inputs) * size - (i + 1) * output_size
-            output = int.from_bytes(view[at : at + output_size], "little")
-        return self._target(addr, bottom, delta), output
-
-    def final(self, addr: int) -> int | None:
-        """Return the final output of the state at `addr`, None if it is not final.
-
-        Raises:
-            NotCanonical: as `parse`.
-        """
-        state = self.parse(addr)
-        return state.output if state.final else None
-
     def parse(self, addr: int) -> State:
         """Read the state at `addr`, which is 0 or the address of a byte of the states.
 
@@ -503,10 +476,8 @@ class Fst:
             wanted = f"0 or an offset from {HEADER} to {at - 1}"
             raise cursor.error(NotCanonical, "root address", at=at + 8, expected=wanted, actual=root)
         states = States(cursor)
-        is_empty = root != 0 and states.frame(root)[:2] == (
-            False,
-            b"",
-        )  # non-final, without transitions; others have keys
+        # A state that is not final and has no transitions leads to no key, and every other state to some.
+        is_empty = root != 0 and states.frame(root)[:2] == (False, b"")
         if is_empty and num_keys:
             raise miscounted(states, num_keys, 0)
         if not is_empty and not num_keys:
@@ -519,14 +490,14 @@ class Fst:
         Raises:
             NotCanonical: a visited state is corrupt.
         """
-        addr, value = self.root, 0
+        state, value = self.states.parse(self.root), 0
         for byte in key:
-            found = self.states.find(addr, byte) if addr else None
-            if found is None:
+            i = state.inputs.find(byte)
+            if i < 0:
                 return None
-            addr, value = found[0], value + found[1]
-        last = self.states.final(addr)
-        return None if last is None else value + last & _TOP
+            value += state.outputs[i]
+            state = self.states.parse(state.targets[i])
+        return value + state.output & _TOP if state.final else None
 
     def range(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """Yield keys and values, ascending, from `start` to `stop`, exclusive (None: to the end).

@@ -42,7 +42,7 @@ from dvcodec.io.sink import Sink, SinkTarget
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_values import SKIPS, TERM_END, DocValues, encode_doc_value_block
-from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location
 from dvcodec.zap.footer import (
     DEFAULT_CHUNK_MODE,
     ID,

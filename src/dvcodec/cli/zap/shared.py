@@ -21,11 +21,9 @@ from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
-from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.target import join, split
-from dvcodec.ops.read import read_vector
 from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import decode_footer
@@ -239,12 +237,10 @@ class _Index:
     """What ``root.bolt`` records of the segments beside it.
 
     Attributes:
-        location: the file.
         newest: file names of the newest snapshot's segments, in order.
         entries: segments by file name, each as in the newest snapshot that has it.
     """
 
-    location: str
     newest: tuple[str, ...]
     entries: dict[str, SegmentEntry]
 
@@ -268,16 +264,11 @@ class _Index:
         except OSError as err:
             raise UsageError(f"{location}: deleted documents are unknown: {err}; {without}") from None
         newest = tuple(entry.file_name for epoch in epochs[-1:] for entry in epoch.segments)
-        return cls(location, newest, {entry.file_name: entry for epoch in epochs for entry in epoch.segments})
+        return cls(newest, {entry.file_name: entry for epoch in epochs for entry in epoch.segments})
 
     def deleted(self, name: str) -> RowSet:
         """Return the deleted documents of a segment."""
-        entry = self.entries.get(name)
-        if entry is None or entry.deleted is None:
-            return RowSet()
-        with storage().open(self.location) as source:
-            ref = VectorRef(ContainerKind.ROARING32, entry.deleted.offset, len(entry.deleted.data))
-            return read_vector(source, ref).load()
+        return self.entries[name].deleted_rows() if name in self.entries else RowSet()
 
 
 def find_segments(names: list[str], *, with_deleted: bool) -> list[tuple[Target, RowSet]]:

@@ -27,7 +27,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
@@ -347,14 +347,14 @@ def _shown(key: bytes) -> str:
 
 # ---------------------------------------------------------------------- writing
 
-Tree: TypeAlias = "Mapping[bytes, bytes | memoryview | Tree]"
-"""Contents of a bucket to be written: values and buckets by key."""
+Tree: TypeAlias = Mapping[bytes, Any]
+"""Contents of a bucket to be written, by key: bytes for a value, such a mapping for a bucket."""
 _MOST_ELEMENTS = 0xFFFF
 _INLINE_SHARE = 4
 _NEW_PAGE_SIZE = 4096
 
 
-def tree_of(bucket: Bucket) -> dict[bytes, bytes | memoryview | Tree]:
+def tree_of(bucket: Bucket) -> dict[bytes, Any]:
     """Return the contents of a bucket, to be written again."""
     return {key: tree_of(entry) if isinstance(entry, Bucket) else entry.data for key, entry in bucket.entries.items()}
 

@@ -63,8 +63,12 @@ class SegmentEntry:
         """
         if self.deleted is None:
             return RowSet()
-        with open_source(self.deleted.data, name=self.deleted.source) as source:
-            return read_vector(source, VectorRef(ContainerKind.ROARING32, 0, source.size)).load()
+        try:
+            with open_source(self.deleted.data, name=self.deleted.source) as source:
+                return read_vector(source, VectorRef(ContainerKind.ROARING32, 0, source.size)).load()
+        except DecodeError as error:
+            error.offset = self.deleted.offset + (error.offset or 0)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ from dvcodec.tables.scorch.metadata import (
 )
 from dvcodec.tables.scorch.table import ROOT, SEGMENT_SUFFIX, STORE
 from dvcodec.zap import Segment, merge_segments, verify_segment
-from dvcodec.zap.footer import ID, decode_footer
+from dvcodec.zap.footer import ID, Footer, decode_footer
 from dvcodec.zap.merge import rank_terms
 
 DAMAGED_SUFFIX = ".damaged"
@@ -118,15 +118,6 @@ class IndexAction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A segment with its deleted documents, and its bucket."""
-
-    name: str
-    deleted: RowSet
-    bucket: Tree
-
-
-@dataclass(frozen=True, slots=True)
 class _NewRoot:
     """What ``root.bolt`` is to contain.
 
@@ -145,7 +136,7 @@ class _NewRoot:
     others: Tree
     snapshot: int
     bucket: Tree
-    groups: Sequence[Sequence[_Part]]
+    groups: Sequence[Sequence[SegmentEntry]]
     version: int
     frees: frozenset[str]
     damaged: frozenset[str]
@@ -219,26 +210,27 @@ def plan_compaction(location: Folder | str, *, merge: bool = False) -> IndexPlan
     if not root.epochs:
         raise UsageError(f"{store.path}: no snapshot yet")
     epoch = root.epochs[-1]
-    parts = {entry.file_name: _Part(entry.file_name, entry.deleted_rows(), entry.bucket) for entry in epoch.segments}
-    counts = {}
-    unfixed = []
-    for part in list(parts.values()):
-        with Segment.open(store.path / part.name, verify_checksum=False, limits=store.storage.limits) as segment:
-            counts[part.name] = segment.num_docs
+    counts, deleted = {}, {entry.file_name: len(entry.deleted_rows()) for entry in epoch.segments}
+    left, gone, unfixed = [], set[str](), []
+    for entry in epoch.segments:
+        name = entry.file_name
+        with Segment.open(store.path / name, verify_checksum=False, limits=store.storage.limits) as segment:
+            counts[name] = segment.num_docs
             if any(info.vectors is not None or info.shapes is not None for info in segment.fields):
-                unfixed.append(f"{part.name}: stays as it is: only bleve can write its vectors or geo shapes")
-                del parts[part.name]
-    gone = {name for name, part in parts.items() if len(part.deleted) == counts[name]}
-    left = [part for name, part in parts.items() if name not in gone]
+                unfixed.append(f"{name}: stays as it is: only bleve can write its vectors or geo shapes")
+            elif deleted[name] == segment.num_docs:
+                gone.add(name)
+            else:
+                left.append(entry)
     if merge:
-        fields = {bytes(part.bucket.get(b"fields", b"null")) for part in left}  # type: ignore[arg-type]
+        fields = {bytes(entry.bucket.get(b"fields", b"null")) for entry in left}
         if len(fields) > 1:
             raise UsageError(
                 f"{store.path}: fields were dropped since some segments were written, and not of others: do not merge"
             )
-    groups = [left] if merge else [[part] for part in left]
-    groups = [group for group in groups if len(group) > 1 or any(part.deleted for part in group)]
-    actions = [_compaction(group, counts) for group in groups]
+    groups = [left] if merge else [[entry] for entry in left]
+    groups = [group for group in groups if len(group) > 1 or any(deleted[entry.file_name] for entry in group)]
+    actions = [_compaction([entry.file_name for entry in group], counts, deleted) for group in groups]
     for name in sorted(gone):
         message = f"{name}: removed, all of its {counted(counts[name], 'document')} are deleted"
         actions.append(IndexAction("remove-segment", message, (name,), counts[name]))
@@ -246,7 +238,7 @@ def plan_compaction(location: Folder | str, *, merge: bool = False) -> IndexPlan
     if actions and older:
         message = f"{counted(len(older), 'older snapshot')} removed, to which bleve could go back"
         actions.append(IndexAction("remove-snapshots", message))
-    replaced = gone.union(part.name for group in groups for part in group)
+    replaced = gone.union(entry.file_name for group in groups for entry in group)
     kept = [entry for entry in epoch.segments if entry.file_name not in replaced]
     frees = frozenset(entry.file_name for one in root.epochs for entry in one.segments) - {
         entry.file_name for entry in kept
@@ -255,15 +247,13 @@ def plan_compaction(location: Folder | str, *, merge: bool = False) -> IndexPlan
     return IndexPlan(str(store.path), epoch.id, tuple(actions), tuple(unfixed), new)
 
 
-def _compaction(group: Sequence[_Part], counts: Mapping[str, int]) -> IndexAction:
-    names = tuple(part.name for part in group)
-    documents = sum(counts[name] for name in names)
-    deleted = sum(len(part.deleted) for part in group)
-    what = f"{counted(documents - deleted, 'document')}, without {deleted:,} deleted"
-    if len(group) == 1:
-        return IndexAction("rewrite-segment", f"{names[0]}: written again with {what}", names, deleted)
+def _compaction(names: Sequence[str], counts: Mapping[str, int], deleted: Mapping[str, int]) -> IndexAction:
+    goes = sum(deleted[name] for name in names)
+    what = f"{counted(sum(counts[name] for name in names) - goes, 'document')}, without {goes:,} deleted"
+    if len(names) == 1:
+        return IndexAction("rewrite-segment", f"{names[0]}: written again with {what}", tuple(names), goes)
     message = f"{len(names)} segments written as one with {what}"
-    return IndexAction("merge-segments", message, names, deleted)
+    return IndexAction("merge-segments", message, tuple(names), goes)
 
 
 # ---------------------------------------------------------------------- repair
@@ -305,7 +295,7 @@ def plan_repair(
     actions = []
     if problem is not None:
         unnamed = [name for name in store.segments() if name > max(names, default="")]
-        lost = sum(store.count(name) or 0 for name in unnamed)
+        lost = sum(footer.num_docs for name in unnamed if (footer := store.footer(name)))
         newer = f", without {counted(lost, 'document')} of {counted(len(unnamed), 'later segment')}" if unnamed else ""
         message = f"{ROOT} goes back to snapshot {epoch.id}, by one transaction{newer}: {problem}"
         actions.append(IndexAction("go-back", message, tuple(unnamed), lost))
@@ -320,10 +310,10 @@ def plan_repair(
             if action.action == "drop-segment":
                 damaged.add(entry.file_name)
             else:
-                groups.append([_Part(entry.file_name, entry.deleted_rows(), entry.bucket)])
-    replaced = damaged.union(part.name for group in groups for part in group)
+                groups.append([entry])
+    replaced = damaged.union(entry.file_name for group in groups for entry in group)
     kept = [entry for entry in epoch.segments if entry.file_name not in replaced]
-    whole = {name for name in names - damaged if store.count(name) is not None}
+    whole = {name for name in names - damaged if store.footer(name) is not None}
     older = [one for one in root.epochs[:-1] if whole.issuperset(entry.file_name for entry in one.segments)]
     if damaged and len(older) + 1 < len(root.epochs):
         message = f"{counted(len(root.epochs) - 1 - len(older), 'older snapshot')} removed, without a segment as well"
@@ -338,7 +328,7 @@ def _replacing(
     root: Root,
     epoch: Epoch,
     kept: Sequence[SegmentEntry],
-    groups: Sequence[Sequence[_Part]],
+    groups: Sequence[Sequence[SegmentEntry]],
     *,
     older: Sequence[Epoch],
     frees: frozenset[str],
@@ -346,12 +336,11 @@ def _replacing(
 ) -> _NewRoot:
     """Return a root whose newest snapshot replaces one, and of whose other snapshots some are kept."""
     others = tree_of(root.contents)
+    old = others[SNAPSHOTS][encode_key(epoch.id)]
     removed = {encode_key(one.id) for one in root.epochs} - {encode_key(one.id) for one in older}
-    others[SNAPSHOTS] = {key: entry for key, entry in _bucket(others, SNAPSHOTS).items() if key not in removed}
-    base = _bucket(tree_of(root.contents), SNAPSHOTS)
-    old = _bucket(base, encode_key(epoch.id))
+    others[SNAPSHOTS] = {key: entry for key, entry in others[SNAPSHOTS].items() if key not in removed}
     segments = {encode_key(entry.id): entry.bucket for entry in kept}
-    bucket = {META_DATA: _bucket(old, META_DATA), INTERNAL: _bucket(old, INTERNAL), **segments}
+    bucket = {META_DATA: old[META_DATA], INTERNAL: old[INTERNAL], **segments}
     return _NewRoot(
         root.transaction,
         others,
@@ -370,7 +359,10 @@ def _rebuild(store: _Store, problem: str | None, mapping: bytes | None, progress
     if not names:
         return IndexPlan(str(store.path), None, (), () if problem is None else (problem,), None)
     mapping = store.find_mapping() if mapping is None else _check_mapping(mapping, "mapping")
-    version = store.version(names)
+    # That of the segment with the highest number whose footer can be read.
+    version = next((footer.version for name in reversed(names) if (footer := store.footer(name))), None)
+    if version is None:
+        raise UsageError(f"{store.path}: no segment has a footer that can be read")
     actions, unfixed, good, damaged = [], [], [], set[str]()
     for i, name in enumerate(names):
         progress(i, len(names))
@@ -381,11 +373,9 @@ def _rebuild(store: _Store, problem: str | None, mapping: bytes | None, progress
         else:
             unfixed += [] if action is None else [action]
             good.append(name)
-    superseded = store.superseded(good)
     segments = {}
     live = 0
-    for name, deleted in zip(good, superseded, strict=True):
-        count = store.count(name) or 0
+    for name, (count, deleted) in zip(good, store.superseded(good), strict=True):
         live += count - len(deleted)
         if len(deleted) < count:
             segments[encode_key(_number(name))] = _segment_bucket(name, deleted)
@@ -396,7 +386,9 @@ def _rebuild(store: _Store, problem: str | None, mapping: bytes | None, progress
     actions.insert(0, IndexAction("rebuild-root", message, tuple(good)))
     meta = {b"type": b"zap", b"version": version.to_bytes(4, "big") + b"\0", b"fileWriterID": b""}
     bucket = {META_DATA: meta, INTERNAL: {_MAPPING: mapping}, **segments}
-    new = _NewRoot(store.transaction(), {SNAPSHOTS: {}}, 1, bucket, (), version, frozenset(), frozenset(damaged))
+    last = store.meta()
+    transaction = None if last is None else last.transaction
+    new = _NewRoot(transaction, {SNAPSHOTS: {}}, 1, bucket, (), version, frozenset(), frozenset(damaged))
     return IndexPlan(str(store.path), None, tuple(actions), tuple(unfixed), new)
 
 
@@ -413,12 +405,6 @@ def _check_mapping(data: bytes, name: str) -> bytes:
     if not isinstance(found := parse_json(data, None, name), dict) or "default_mapping" not in found:
         raise UsageError(f"{name}: expected the JSON of an index mapping, an object with default_mapping")
     return data
-
-
-def _bucket(tree: Tree, key: bytes) -> dict[bytes, Any]:
-    found = tree[key]
-    assert isinstance(found, Mapping)  # noqa: S101  (it was read as a bucket)
-    return dict(found)
 
 
 def _segment_bucket(name: str, deleted: RowSet, others: Tree = MappingProxyType({})) -> Tree:
@@ -463,11 +449,11 @@ class _Store:
                 entry.deleted_rows()
         return root
 
-    def transaction(self) -> int | None:
-        """Return the number of the last transaction; None if no meta page is intact."""
+    def meta(self) -> Meta | None:
+        """Return the meta page of the last transaction; None if none is intact."""
         try:
             with self.storage.open(str(self.path / ROOT)) as source:
-                return read_metas(source)[0].transaction
+                return read_metas(source)[0]
         except (DecodeError, FileNotFoundError):
             return None
 
@@ -476,24 +462,13 @@ class _Store:
         names = (path.name for path in self.path.glob(f"*{SEGMENT_SUFFIX}") if _NAMED.fullmatch(path.name))
         return sorted(names, key=_number)
 
-    def count(self, name: str) -> int | None:
-        """Return the documents of a segment by its footer; None if it has none that can be read."""
+    def footer(self, name: str) -> Footer | None:
+        """Return the footer of a segment; None if it has none that can be read."""
         try:
             with open_source(self.path / name) as source:
-                return decode_footer(source).num_docs
+                return decode_footer(source)
         except (DecodeError, FileNotFoundError):
             return None
-
-    def version(self, names: Sequence[str]) -> int:
-        """Return the version of the segment with the highest number whose footer can be read.
-
-        Raises:
-            UsageError: none can be.
-        """
-        for name in reversed(names):
-            with suppress(DecodeError), open_source(self.path / name) as source:
-                return decode_footer(source).version
-        raise UsageError(f"{self.path}: no segment has a footer that can be read")
 
     def judge(self, entry: SegmentEntry, version: int) -> IndexAction | str | None:
         """Verify a segment; return what is to be done about it, or what is wrong and stays so.
@@ -508,9 +483,7 @@ class _Store:
             return IndexAction("drop-segment", f"{name}: left out, there is no such file", (name,))
         found = {check.name for check in report.findings}
         count = None
-        if "footer" not in found:
-            with open_source(path) as source:
-                footer = decode_footer(source)
+        if (footer := self.footer(name)) is not None:
             if footer.writer_id:
                 raise _transformed(path)
             count = footer.num_docs - len(entry.deleted_rows())
@@ -540,8 +513,11 @@ class _Store:
             return False
         return verify_segment(buffer.getvalue(), limits=self.storage.limits).ok
 
-    def superseded(self, names: Sequence[str]) -> list[RowSet]:
-        """Return the documents of each segment whose id a later segment has as well, with those nested in them."""
+    def superseded(self, names: Sequence[str]) -> list[tuple[int, RowSet]]:
+        """Return of each segment how many documents it has, and those whose id a later segment has as well.
+
+        Documents that are nested in these are among them.
+        """
         ids, owners, roots = [], [], []
         for name in names:
             with Segment.open(self.path / name, verify_checksum=False, limits=self.storage.limits) as segment:
@@ -563,7 +539,7 @@ class _Store:
         for place, rank in enumerate(ranks):
             last[rank] = place
         return [
-            RowSet.from_mask((last[rank[owner]] != place)[root])
+            (len(owner), RowSet.from_mask((last[rank[owner]] != place)[root]))
             for place, (rank, owner, root) in enumerate(zip(ranks, owners, roots, strict=True))
         ]
 
@@ -623,14 +599,14 @@ def commit_rewrite(
             raise UsageError(f"{action.action} leaves out documents: allow it (--accept-lost-documents)")
     store = _Store(Path(plan.index), Storage())
     with _locked(store.path / ROOT) as file:
-        meta = None if file is None else _last_meta(file)
+        meta = store.meta()
         if (None if meta is None else meta.transaction) != new.transaction:
             raise CommitConflict(f"{plan.index}: the index was written since it was planned: plan again")
         written: list[str] = []
         try:
             bucket = {**new.bucket, **_write_segments(store, new, written, progress)}
-            bucket[META_DATA] = {**_bucket(bucket, META_DATA), b"timeStamp": _now()}
-            snapshots = _bucket(new.others, SNAPSHOTS) | {encode_key(new.snapshot): bucket}
+            bucket[META_DATA] = {**bucket[META_DATA], b"timeStamp": _now()}
+            snapshots = {**new.others[SNAPSHOTS], encode_key(new.snapshot): bucket}
             with uninterrupted():
                 _write_root(store, file, meta, {**new.others, SNAPSHOTS: snapshots}, plan)
         except BaseException:
@@ -669,14 +645,6 @@ def _locked(path: Path) -> Iterator[BinaryIO | None]:
         yield file
 
 
-def _last_meta(file: BinaryIO) -> Meta | None:
-    try:
-        with open_source(file) as source:
-            return read_metas(source)[0]
-    except DecodeError:
-        return None
-
-
 def _write_segments(store: _Store, new: _NewRoot, written: list[str], progress: Progress) -> dict[bytes, Tree]:
     """Write the new segments, and add their names to `written`; return their buckets."""
     names = {path.name.removesuffix(DAMAGED_SUFFIX) for path in store.path.iterdir()} | new.damaged
@@ -688,11 +656,11 @@ def _write_segments(store: _Store, new: _NewRoot, written: list[str], progress: 
         progress(len(written), len(new.groups))
         with ExitStack() as stack:
             segments = [
-                stack.enter_context(Segment.open(store.path / part.name, salvage=True, limits=store.storage.limits))
-                for part in group
+                stack.enter_context(Segment.open(store.path / one.file_name, salvage=True, limits=store.storage.limits))
+                for one in group
             ]
             written.append(name)
-            merge_segments(store.path / name, segments, [part.deleted for part in group], new.version)
+            merge_segments(store.path / name, segments, [one.deleted_rows() for one in group], new.version)
         others = {key: value for key, value in group[0].bucket.items() if key not in (b"p", b"d")}
         buckets[encode_key(number)] = _segment_bucket(name, RowSet(), others)
     return buckets
