@@ -1,53 +1,40 @@
-"""Doc values: real files, a slow reader and writer, and every way for blocks to be wrong."""
+"""Doc values: chunks without documents, and every way for blocks to be wrong."""
 
 from __future__ import annotations
+
+from itertools import accumulate
 
 import numpy as np
 import pytest
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
-from dvcodec.zap.doc_values import DocValueBlock, encode_doc_values, split_terms
-from samples.zap.doc_values import (
-    CHUNK,
-    FRONT,
-    TOP,
-    close,
-    decode,
-    join,
-    trailer,
-)
-from samples.zap.parts import Sample, pack
+from dvcodec.core.ragged import ByteStrings
+from dvcodec.zap.doc_values import SKIPS, DocValueBlock, DocValues, encode_doc_value_block
+from dvcodec.zap.documents import FieldOptions
+from samples.zap.parts import footer, pack, plain, segment
 from samples.zap.segments import uv
 
+NONE = FieldOptions(0)
+TOP = 2**64 - 1
+FRONT = b"\x07" * 11
+"""Bytes in front of the crafted blocks."""
+CHUNK = uv(2, 0, 5, 2, 7) + pack(b"a\xffbc\xffd\xff")
 
-def value_of(block: DocValueBlock, doc: int) -> bytes | None:
-    """The bytes of one document, out of its chunk alone."""
-    found = list(block.chunks(np.array([doc // block.layout.chunk_docs])))
-    return dict(pair for one in found for pair in zip(one.docs.tolist(), one.values, strict=True)).get(doc)
+
+def trailer(ends: bytes, count: int, size: int | None = None) -> bytes:
+    return ends + (len(ends) if size is None else size).to_bytes(8, "big") + count.to_bytes(8, "big")
 
 
-def test_real_files(samples: list[Sample]) -> None:
-    for sample in samples:
-        data, foot = sample.data, sample.footer
-        docs: list[dict[str, list[str]]] = [{} for _ in range(foot.num_docs)]
-        blocks = [(field, field.doc_values) for field in sample.fields if field.doc_values]
-        for field, block in blocks:
-            parts = list(DocValueBlock.open(data, foot, block, field.options))
-            found = join(parts)
-            for part in parts:
-                owners, terms = split_terms(part)
-                for doc, term in zip(owners.tolist(), terms, strict=True):
-                    docs[doc].setdefault(field.name, []).append(term.decode())
-            shape = (foot.version, foot.num_docs, foot.chunk_mode)
-            again = encode_doc_values(*shape, field.options, found.docs, found.values)
-            assert again == sample.raw[slice(*block)]
-            by_doc = dict(zip(found.docs.tolist(), found.values, strict=True))
-            opened = DocValueBlock.open(data, foot, block, field.options)
-            for doc in range(foot.num_docs):
-                assert value_of(opened, doc) == by_doc.get(doc)
-        assert docs == sample.dump["docvalues"]
-        assert sorted(field.name for field, _ in blocks) == sample.dump["dv_fields"]
+def close(chunks: list[bytes]) -> bytes:
+    return b"".join(chunks) + trailer(uv(*accumulate(map(len, chunks))), len(chunks))
+
+
+def decode(raw: bytes, num_docs: int, options: FieldOptions = NONE) -> DocValues:
+    data, foot = segment(FRONT + raw), footer(17, num_docs)
+    parts = list(DocValueBlock.open(data, foot, (len(FRONT), len(FRONT + raw)), options))
+    assert all(len(part) for part in parts)
+    return DocValues.concat(parts)
 
 
 @each(
@@ -96,6 +83,26 @@ def test_refused(raw: bytes, kind: type[DecodeError], what: str) -> None:
     assert caught.value.source == "crafted"
 
 
-def test_a_chunk_size_of_zero() -> None:
-    with pytest.raises(NotCanonical, match="chunk mode"):
-        decode(close([CHUNK]), 3, version=11, size=0)
+@each(
+    ("rows", "num_docs", "options", "expected"),
+    [
+        ({}, 1, NONE, close([b"\0\0"])),
+        ({}, 3000, NONE, close([b"\0\0", b"", b""])),
+        ({1025: b"a\xff"}, 3000, NONE, close([b"\0\0", uv(1, 1025, 2) + pack(b"a\xff"), b""])),
+        ({0: b"a\xff"}, 1025, NONE, close([uv(1, 0, 2) + pack(b"a\xff"), b""])),
+        ({}, 2, SKIPS, close([b"", b""])),
+        ({1: b"a\xff"}, 2, SKIPS, close([b"", b"a\xff"])),
+    ],
+)
+def test_empty_chunks(rows: dict[int, bytes], num_docs: int, options: FieldOptions, expected: bytes) -> None:
+    found = DocValues(np.array(sorted(rows), np.int64), ByteStrings.from_list([rows[doc] for doc in sorted(rows)]))
+    assert b"".join(encode_doc_value_block(17, num_docs, 1026, options, [found])) == expected
+    assert plain(decode(expected, num_docs, options)) == plain(found)
+
+
+@pytest.mark.parametrize(("cut", "left"), [(b"\x80", 1), (uv(1, 1024) + b"\x80", 4)])
+def test_a_list_of_documents_that_extends_into_the_next_chunk(cut: bytes, left: int) -> None:
+    first, third = uv(1, 0, 2) + pack(b"a\xff"), uv(1, 2048, 2) + pack(b"a\xff")
+    what = f"at byte {len(FRONT + first)}: documents of a doc value chunk: expected a varint, found {left} bytes left"
+    with pytest.raises(Truncated, match=what):
+        decode(close([first, cut, third]), 2049)
