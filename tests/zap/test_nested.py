@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
+from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap.stored import Edges, decode_edges, encode_edges
 from samples.zap.parts import footer, plain, segment
 from samples.zap.segments import uv
@@ -70,9 +70,3 @@ def test_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
     with pytest.raises(kind, match=what) as caught:
         decode(listed, 4)
     assert (caught.value.offset or 0) >= INDEX + 8 * 4
-
-
-@pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 2)], [(1, -1)], [(2, 0), (2, 1)], [(2, 1), (1, 0), (2, 0)]])
-def test_trees_that_cannot_be_written(pairs: list[tuple[int, int]]) -> None:
-    with pytest.raises(UsageError, match="nested documents"):
-        encode_edges(edges_of(pairs))

@@ -15,11 +15,11 @@ from amounts import examples
 from battery import outcome
 from cases import each
 from dvcodec import DecodeError, NotCanonical
-from dvcodec.core.errors import BadMagic, Truncated
+from dvcodec.core.errors import Truncated
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import POSTINGS_AT_ONCE, Postings, Records, decode_postings, decode_records, encode_postings
-from samples.bitmaps import array, bitmap, bitset, runs
+from samples.bitmaps import array, bitmap, runs
 from samples.zap.parts import Sample
 from samples.zap.postings import (
     KINDS,
@@ -70,10 +70,6 @@ def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
     check(Footer(version, num_docs, 0, 0, None, mode), lists, 1000)
 
 
-def kind(footer: Footer) -> tuple[int, int, int]:
-    return footer.version, footer.chunk_mode, footer.num_docs
-
-
 @pytest.mark.parametrize("most", [1, 4, POSTINGS_AT_ONCE])
 def test_lists_are_counted_without_some_documents(
     samples: list[Sample], most: int, monkeypatch: pytest.MonkeyPatch
@@ -95,39 +91,19 @@ def test_lists_are_counted_without_some_documents(
     assert one_hits > 0
 
 
-# ------------------------------------------------------------------ frequencies and norms
-
-
-small = st.lists(st.integers(0, 3), max_size=8)
-
-
 # ------------------------------------------------------------------ documents
 
 
 WRONG_BITMAPS = {
-    "no cookie": (b"\0" * 20, BadMagic),
     "no container": (bitmap(), NotCanonical),
-    "seven bytes": (docs_of([1])[:7], Truncated),
     "half a payload": (docs_of([1, 2])[:-2], Truncated),
-    "no payload": (docs_of([1])[:-2], Truncated),
-    "more containers than bytes": (b"\x3a\x30\0\0\xff\xff\0\0" + bytes(40), Truncated),
-    "too many containers": (b"\x3a\x30\0\0\1\0\1\0" + bytes(40), NotCanonical),
     "bytes behind it": (docs_of([1]) + b"\0", NotCanonical),
-    "two bytes behind it": (docs_of([1]) + b"\0\0", NotCanonical),
     "values that descend": (bitmap(array(0, [2, 1])), NotCanonical),
-    "a value twice": (bitmap(array(0, [1, 1])), NotCanonical),
-    "keys that descend": (bitmap(array(1, [0]), array(0, [0])), NotCanonical),
-    "a key twice": (bitmap(array(0, [0]), array(0, [1])), NotCanonical),
-    "a wrong offset": (bitmap(array(0, [0]), offsets=[18]), NotCanonical),
-    "runs that overlap": (bitmap(runs(0, [(0, 2), (1, 1)])), NotCanonical),
     "runs that do not add up": (bitmap(runs(0, [(0, 2)]).claiming(1)), NotCanonical),
-    "a run too many": (bitmap(runs(0, [(65535, 2)]).claiming(2)), NotCanonical),
-    "another population": (bitmap(bitset(0, range(4500)).claiming(4400)), NotCanonical),
-    "a cardinality too small": (bitmap(array(0, [0, 1]).claiming(1)), NotCanonical),
-    "a cardinality too large": (bitmap(array(0, [0, 1]).claiming(3)), Truncated),
     "a document too many": (docs_of([2999, 3000]), NotCanonical),
     "a document far away": (docs_of([0, 2**32 - 1]), NotCanonical),
 }
+"""See also tests/core/test_bitmaps.py."""
 
 
 def read_all(craft: SegmentBuilder, values: np.ndarray) -> Postings:

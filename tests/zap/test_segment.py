@@ -10,9 +10,8 @@ import pytest
 from cases import each
 from dvcodec import UsageError
 from dvcodec.io.source import SourceTarget
-from dvcodec.zap import Document, Segment, StoredValue, Synonyms
+from dvcodec.zap import Segment, StoredValue
 from samples.zap.documents import written
-from samples.zap.parts import Sample
 from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, norm, uv
 
 BLOCK = 1 << 16
@@ -60,40 +59,16 @@ def test_a_segment_in_small(version: int) -> None:
         assert segment.vectors("text") is None
 
 
-def test_synonyms_and_edges() -> None:
-    found = [
-        Document(b"a", children=(Document(b"b"), Document(b"c"))),
-        Document(b"d", synonyms=(Synonyms("s", ((b"x", (b"y", b"z")),)),)),
-    ]
-    with Segment.open(written(17, found)) as segment:
-        assert (segment.edges.children.tolist(), segment.edges.parents.tolist()) == ([1, 2], [0, 0])
-        thesaurus = segment.thesaurus("s")
-        assert thesaurus is not None
-        assert (list(thesaurus.terms), list(thesaurus.synonyms), thesaurus.docs.tolist()) == (
-            [b"x"],
-            [b"y", b"z"],
-            [3, 3],
-        )
+@each("ask", ["field", "terms", "postings", "doc_values", "thesaurus", "vectors"])
+def test_unknown_fields(ask: str) -> None:
+    with Segment.open(written(17)) as segment, pytest.raises(UsageError, match="has no field 'nowhere': it has _id"):
+        list(getattr(segment, ask)(*["nowhere", "x"][: 1 + (ask == "postings")]))
 
 
-def test_unknown_fields_and_documents(samples: list[Sample]) -> None:
-    for sample in samples:
-        with Segment.open(sample.raw) as segment:
-            for ask in (
-                segment.field,
-                segment.dictionary,
-                segment.thesaurus,
-                segment.vectors,
-                lambda name: list(segment.terms(name)),
-                lambda name: list(segment.doc_values(name)),
-                lambda name: segment.postings(name, b"x"),
-                lambda name: list(segment.to_arrow("terms", [name])),
-            ):
-                with pytest.raises(UsageError, match=r"has no field 'nowhere': it has _id"):
-                    ask("nowhere")
-            for doc in (-1, segment.num_docs, 2**40):
-                with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
-                    segment.stored(doc)
+@each("doc", [-1, 3, 2**40])
+def test_unknown_documents(doc: int) -> None:
+    with Segment.open(written(17)) as segment, pytest.raises(UsageError, match=f"0 to 2, not {doc}"):
+        segment.stored(doc)
 
 
 # ------------------------------------------------------------------ where it comes from

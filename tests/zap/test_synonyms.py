@@ -1,88 +1,92 @@
-"""Thesauri: real files, a slow writer, and every way for sections, terms and names to be wrong."""
+"""Thesauri: both ways, every kind of bitmap, and every way for lists and names to be wrong."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 from cases import each
-from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.core.cursor import Cursor
+from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
+from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap import sections
 from dvcodec.zap.sections import Thesaurus, decode_thesaurus, encode_thesaurus
-from dvcodec.zap.vellum import Fst
-from samples.zap.parts import Sample, plain
-from samples.zap.segments import take, uv
-from samples.zap.synonyms import (
-    BOOK,
-    BOOK_NAMES,
-    FRONT,
-    ONE,
-    TOP,
-    Book,
-    Names,
-    decode,
-    lay,
-    names_of,
-    roaring64,
-    thesaurus_of,
-    write,
-)
+from dvcodec.zap.vellum import build
+from samples.zap.parts import footer, plain, segment
+from samples.zap.segments import NOT, docs_of, uv
+
+FRONT = b"\x03" * 9
+TOP = 2**64 - 1
+Book = dict[bytes, dict[int, list[int]]]
+"""Term -> synonym id -> documents."""
+Names = dict[int, bytes]
 
 
-def test_real_files(samples: list[Sample]) -> None:
-    for sample in samples:
-        found: dict[str, dict[str, list[list[str | int]]]] = {}
-        for field in sample.fields:
-            if field.synonyms is None:
-                continue
-            thesaurus = decode_thesaurus(sample.data, sample.footer, field.synonyms)
-            names = dict(zip(thesaurus.ids.tolist(), thesaurus.synonyms, strict=True))
-            members = list(zip(thesaurus.synonym_ids.tolist(), thesaurus.docs.tolist(), strict=True))
-            found[field.name] = {}
-            for term, count in zip(thesaurus.terms, thesaurus.counts.tolist(), strict=True):
-                found[field.name][term.decode()] = [[names[number].decode(), doc] for number, doc in members[:count]]
-                members = members[count:]
-            assert not members
-            check_bytes(sample, field.synonyms, thesaurus)
-        assert found == sample.dump.get("thesauri", {})
+def thesaurus_of(book: Book, names: Names) -> Thesaurus:
+    members = [
+        (number, doc) for term in sorted(book) for number in sorted(book[term]) for doc in sorted(book[term][number])
+    ]
+    return Thesaurus(
+        ByteStrings.from_list(sorted(book)),
+        np.array([sum(map(len, book[term].values())) for term in sorted(book)], np.int64),
+        np.array([member[0] for member in members], np.int64),
+        np.array([member[1] for member in members], np.int64),
+        np.array(sorted(names), np.int64),
+        ByteStrings.from_list([names[number] for number in sorted(names)]),
+    )
 
 
-def check_bytes(sample: Sample, section: int, thesaurus: Thesaurus) -> None:
-    """The bytes are those of zapx, but for the names: there they stand in random order."""
-    version = sample.footer.version
-    address = take(sample.raw, section + 20)[0]
-    size, terms = take(sample.raw, address)
-    base = min(build_values(sample.raw[terms : terms + size]))
-    raw, at = encode_thesaurus(version, thesaurus, base)
-    theirs = sample.raw[base : base + len(raw)]
-    assert at == section
-    names = terms + size - base
-    assert raw[:names] == theirs[:names]
-    assert raw[at - base :] == theirs[at - base :]
-    entries = []
-    for data in (raw, theirs):
-        count, place = take(data, names)
-        if version == 17:
-            size, place = take(data, place)
-            assert size == at - base - place
-        found = []
-        for _ in range(count):
-            number, place = take(data, place)
-            size, place = take(data, place)
-            found.append((number, data[place : place + size]))
-            place += size
-        assert place == at - base
-        entries.append(found)
-    assert entries[0] == sorted(entries[1])
+def roaring64(lists: dict[int, list[int]], bitmap: Callable[[list[int]], bytes] = docs_of) -> bytes:
+    return struct.pack("<Q", len(lists)) + b"".join(
+        struct.pack("<I", number) + bitmap(sorted(lists[number])) for number in sorted(lists)
+    )
 
 
-def build_values(terms: bytes) -> list[int]:
-    return [int(value) for value in Fst.open(Cursor(terms)).to_block().values]
+def lay(lists: dict[bytes, bytes], names: bytes, addresses: dict[bytes, int] | None = None) -> tuple[bytes, int]:
+    """Lists, terms, names and section; and where the section is."""
+    base, out, found = len(FRONT), b"", {}
+    for term in sorted(lists):
+        found[term] = base + len(out)
+        out += uv(len(lists[term])) + lists[term]
+    found |= addresses or {}
+    terms = build(sorted(found), np.array([found[term] for term in sorted(found)], np.uint64))
+    address = base + len(out)
+    out += uv(len(terms)) + terms + names
+    return out + uv(NOT, NOT, address), base + len(out)
+
+
+def names_of(version: int, names: Names, size: int | None = None) -> bytes:
+    body = b"".join(uv(number, len(name)) + name for number, name in names.items())
+    if version == 16:
+        return uv(len(names)) + body if names else b""
+    return uv(len(names), len(body) if size is None else size) + body
+
+
+def write(version: int, book: Book, names: Names) -> tuple[bytes, int]:
+    return lay({term: roaring64(book[term]) for term in book}, names_of(version, names))
+
+
+def decode(raw: bytes, at: int, version: int = 17, num_docs: int = 200_000, limits: Limits | None = None) -> Thesaurus:
+    return decode_thesaurus(segment(FRONT + raw), footer(version, num_docs), at, limits=limits or Limits())
+
+
+def optimized(docs: list[int]) -> bytes:
+    bitmap = BitMap(docs)
+    bitmap.run_optimize()
+    return bitmap.serialize()
+
+
+ONE = roaring64({1: [0]})
+NAMES = names_of(17, {1: b"s"})
+
+
+def bucket(number: int, body: bytes) -> bytes:
+    return struct.pack("<I", number) + body
 
 
 @st.composite
@@ -123,7 +127,7 @@ def test_sizes_of_zero() -> None:
     """zapx v17.0.0 to v17.0.8 wrote 0 for the bytes of the names."""
     book, names = {b"big": {1: [0], 300: [1, 2]}}, {300: b"large", 1: b"huge"}
     lists = {term: roaring64(book[term]) for term in book}
-    raw, at = lay(17, lists, names_of(17, names, 0))
+    raw, at = lay(lists, names_of(17, names, 0))
     assert plain(decode(raw, at)) == plain(thesaurus_of(book, names))
 
 
@@ -136,7 +140,6 @@ def test_sizes_of_zero() -> None:
         (uv(TOP, 3, 1, 1, 115), Truncated, f"synonyms: expected {TOP} synonyms in 3 bytes"),
         (uv(TOP, 0, 1, 1, 115), Truncated, f"synonyms: expected {TOP} synonyms in some bytes"),
         (uv(2, 3, 1, 1, 115), Truncated, "synonyms"),
-        (uv(1, TOP, 1, 1, 115), Truncated, "synonyms"),
         (uv(1, 100, 1, 1, 115), Truncated, "synonyms"),
         (uv(1, 2, 1, 1, 115), Truncated, "synonym"),
         (uv(1, 4, 1, 1, 115, 0), NotCanonical, "bytes of the synonyms"),
@@ -154,43 +157,94 @@ def test_sizes_of_zero() -> None:
     ],
 )
 def test_names_refused(names: bytes, kind: type[DecodeError], what: str) -> None:
-    raw, at = lay(17, {b"t": ONE}, names)
+    raw, at = lay({b"t": ONE}, names)
     with pytest.raises(kind, match=what) as caught:
         decode(raw, at, num_docs=5000)
     assert len(FRONT) <= (caught.value.offset or 0) < len(FRONT + raw)
 
 
+def test_every_kind_of_bitmap() -> None:
+    """Arrays, bitsets, runs, a full container, several containers: next to each other in one list."""
+    docs = {
+        0: list(range(0, 180_000, 2)),
+        1: [7],
+        2: list(range(65_536)),
+        5: list(range(100, 70_000)),
+        9: [0, 65_536, 131_072],
+        11: list(range(4096)),
+        12: list(range(0, 3 * 4097, 3)),
+    }
+    names = {number: b"name %d" % number for number in docs}
+    book = {b"all": docs, b"even": {number: [number, number + 1] for number in docs}, b"one": {9: [3]}, b"two": {}}
+    expected = thesaurus_of(book, names)
+    for version in (16, 17):
+        raw, at = encode_thesaurus(version, expected, len(FRONT))
+        assert plain(decode(raw, at, version)) == plain(expected)
+    lists = {term: roaring64(found, optimized) for term, found in book.items()}
+    assert plain(decode(*lay(lists, names_of(17, names)))) == plain(expected)
+
+
+EMPTY = struct.pack("<II", 12346, 0)
+DOC0 = BitMap([0]).serialize()
+
+
 @each(
-    ("change", "match"),
+    ("listed", "kind", "what"),
     [
-        (lambda t: {"counts": t.counts[1:]}, "a count for every term"),
-        (lambda t: {"ids": t.ids[1:]}, "an id for every synonym"),
-        (lambda t: {"counts": t.counts + 1}, "as many members"),
-        (lambda t: {"docs": t.docs[1:]}, "as many members"),
-        (lambda t: {"ids": t.ids[::-1]}, "ids of synonyms must ascend"),
-        (lambda t: {"ids": t.ids * 0 + 1}, "ids of synonyms must ascend"),
-        (lambda t: {"ids": t.ids - 1}, "ids of synonyms must ascend"),
-        (lambda t: {"ids": t.ids + 2**32}, "ids of synonyms must ascend"),
-        (lambda t: {"synonym_ids": t.synonym_ids + 3}, "without a name"),
-        (lambda t: {"docs": t.docs - 1}, "documents of synonyms"),
-        (lambda t: {"docs": t.docs + 2**32}, "documents of synonyms"),
-        (lambda t: {"docs": t.docs * 0}, "members of a term must ascend"),
-        (lambda t: {"synonym_ids": t.synonym_ids[::-1]}, "members of a term must ascend"),
-        (
-            lambda t: {"synonyms": t.synonyms.take(np.zeros(len(t.ids), np.int64))},
-            "synonyms of a thesaurus must be distinct",
-        ),
-        (lambda t: {"terms": t.terms[::-1]}, "."),
+        (b"", Truncated, "synonym list"),
+        (ONE + b"\0", NotCanonical, "bytes after the end of a synonym list"),
+        (bytes(8) + b"\0", NotCanonical, "bytes after the end of a synonym list"),
+        (ONE[:-1], Truncated, "."),
+        (struct.pack("<Q", 2) + ONE[8:], NotCanonical, "number of synonyms"),
+        (struct.pack("<Q", TOP) + ONE[8:], NotCanonical, "number of synonyms"),
+        (struct.pack("<Q", 2) + bucket(1, DOC0) + bucket(1, DOC0), NotCanonical, "synonym of a term"),
+        (struct.pack("<Q", 2) + bucket(1, DOC0) + bucket(0, DOC0), NotCanonical, "synonym of a term"),
+        (struct.pack("<Q", 1) + bucket(1, EMPTY), NotCanonical, "documents of a synonym"),
+        (roaring64({1: [5000]}), NotCanonical, "document of a synonym"),
+        (struct.pack("<Q", 1) + bucket(1, BitMap(range(5001)).serialize()), NotCanonical, "document of a synonym"),
+        (roaring64({1: [2**32 - 1]}), NotCanonical, "document of a synonym"),
+        (roaring64({1: [0], 2: [0]}), NotCanonical, "synonym of a term"),  # without a name
+        (struct.pack("<Q", 1) + bucket(1, b"\x3a\x31" + DOC0[2:]), DecodeError, "roaring cookie"),
+        (struct.pack("<Q", 1) + bucket(1, DOC0[:4] + b"\xff\xff\xff\xff" + DOC0[8:]), DecodeError, "."),
+        (struct.pack("<Q", 1) + bucket(1, DOC0[:12] + b"\x99" + DOC0[13:]), DecodeError, "offset"),
+        (struct.pack("<Q", 3) + bucket(1, BitMap([0, 1, 2, 3]).serialize() + bytes(20)), DecodeError, "."),
     ],
 )
-def test_thesauri_that_cannot_be_written(change: Callable[[Thesaurus], dict[str, object]], match: str) -> None:
-    good = thesaurus_of(BOOK, BOOK_NAMES)
-    parts = {name: getattr(good, name) for name in Thesaurus.__slots__} | change(good)
-    with pytest.raises(UsageError, match=match):
-        encode_thesaurus(17, Thesaurus(**parts), 0)
+def test_lists_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
+    for term, others in ((b"b", {}), (b"b", {b"a": ONE}), (b"b", {b"c": ONE, b"a": ONE})):
+        raw, at = lay({term: listed, **others}, NAMES)
+        with pytest.raises(kind, match=what) as caught:
+            decode(raw, at, num_docs=5000)
+        assert len(FRONT) <= (caught.value.offset or 0) < len(FRONT + raw)
+        assert caught.value.source == "crafted"
 
 
-@pytest.mark.parametrize("version", [11, 15])
-def test_older_versions_have_none(version: int) -> None:
-    with pytest.raises(UsageError, match="has no synonyms"):
-        encode_thesaurus(version, thesaurus_of(BOOK, BOOK_NAMES), 0)
+@pytest.mark.parametrize("address", [TOP, 2**63, 10_000])
+def test_addresses_refused(address: int) -> None:
+    raw, at = lay({b"a": ONE}, NAMES, addresses={b"b": address})
+    with pytest.raises(NotCanonical, match="address of a synonym list"):
+        decode(raw, at)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 9])
+def test_lists_that_share_bytes(shift: int) -> None:
+    raw, at = lay({b"a": ONE, b"b": ONE}, NAMES, addresses={b"c": len(FRONT) + shift})
+    with pytest.raises(DecodeError, match="synonym list" if shift != 9 else "."):
+        decode(raw, at)
+
+
+def test_limits() -> None:
+    """Few bytes stand for many members where bitmaps have runs."""
+
+    def made(count: int) -> tuple[bytes, int]:
+        runs = BitMap(range(60_000))
+        runs.run_optimize()
+        listed = struct.pack("<Q", count) + b"".join(bucket(number, runs.serialize()) for number in range(count))
+        return lay({b"t": listed}, names_of(17, {number: b"%d" % number for number in range(count)}))
+
+    members = 30 * 60_000
+    assert len(decode(*made(30), limits=Limits(max_blob_bytes=members * 16)).docs) == members
+    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
+        decode(*made(30), limits=Limits(max_blob_bytes=members * 16 - 1))
+    with pytest.raises(LimitExceeded, match=r"max_keys: .* found 24000\d\d for .* bytes of the segment"):
+        decode(*made(40), limits=Limits(max_keys=30 * 60_000))

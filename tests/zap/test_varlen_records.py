@@ -9,8 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cases import each
-from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import chunks
@@ -140,64 +138,3 @@ def test_sized(case: tuple[Row, bytes]) -> None:
     assert bad == expected[2]
     if bad < 0:
         assert (found.tolist(), owner.tolist()) == expected[:2]
-
-
-@given(
-    st.lists(st.tuples(st.lists(st.integers(0, TOP), max_size=4), st.binary(max_size=3)), max_size=6),
-    st.integers(0, 99),
-)
-def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
-    """Varints in spans, and bytes between them that do not matter."""
-    raw, starts, stops = b"", [], []
-    for numbers, gap in parts:
-        raw += gap
-        starts.append(len(raw))
-        raw += uv(*numbers)
-        stops.append(len(raw))
-    cursor = Cursor(raw, base=base)
-    values, firsts, behind = chunks.spans(cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers")
-    assert values.tolist() == [value for part, _ in parts for value in part]
-    assert np.diff(firsts).tolist() == [len(part) for part, _ in parts]
-    found = [take(raw, start) for i, start in enumerate(starts) if parts[i][0]]
-    assert behind[firsts[:-1][np.diff(firsts) > 0]].tolist() == [stop for _, stop in found]
-
-
-@each(
-    ("raw", "starts", "stops", "kind", "offset"),
-    [
-        (b"\x80\x01\x80\x80\x01", [0, 2], [2, 4], Truncated, 102),
-        (b"\x01\x80\x80\x01", [0], [3], Truncated, 101),
-        (b"\x01" + b"\x80" * 10 + b"\x01\x05", [0, 1], [1, 12], NotCanonical, 101),
-        (b"\xff" * 9 + b"\x02", [0], [10], NotCanonical, 100),
-        (b"\x00\xff\xff" + b"\xff" * 9 + b"\x02", [0, 3], [1, 13], NotCanonical, 103),
-    ],
-)
-def test_spans_refused(raw: bytes, starts: list[int], stops: list[int], kind: type[Exception], offset: int) -> None:
-    cursor = Cursor(raw, source="here", base=100)
-    with pytest.raises(kind) as caught:
-        chunks.spans(cursor, np.array(starts), np.array(stops), "numbers")
-    assert getattr(caught.value, "offset", None) == offset
-    assert getattr(caught.value, "source", None) == "here"
-
-
-@st.composite
-def tagged_bytes(draw: st.DrawFn) -> tuple[list[tuple[int, bytes]], bytes]:
-    content = st.one_of(st.binary(max_size=5), st.text(max_size=200).map(str.encode), st.just(b"\xff" * 40))
-    records = draw(st.lists(st.tuples(st.integers(0, 2**40), content), max_size=8))
-    return records, draw(st.binary(max_size=20))
-
-
-@given(tagged_bytes(), st.integers(0, 3))
-def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None:
-    records, tail = case
-    raw = b"".join(uv(number, len(content)) + content for number, content in records)
-    begins, sizes = chunks.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
-    assert [raw[a : a + n] for a, n in zip(begins.tolist(), sizes.tolist(), strict=True)] == [c for _, c in records]
-    # Without the last bytes all records but the cut ones are there.
-    cut = raw[: max(len(raw) - short, 0)]
-    begins, sizes = chunks.tagged(np.frombuffer(cut, np.uint8), len(records))
-    whole, at = 0, 0
-    for number, content in records:
-        at += len(uv(number, len(content)) + content)
-        whole += at <= len(cut)
-    assert len(begins) == whole

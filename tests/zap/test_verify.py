@@ -25,10 +25,6 @@ def by_name(report: Report, subject: str = "file") -> dict[str, Status]:
     return {check.name: check.status for check in report.checks if check.subject == subject}
 
 
-def names(report: Report) -> set[tuple[str, str]]:
-    return {(check.name, check.subject) for check in report.findings}
-
-
 # ------------------------------------------------------------------ valid ones
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Synonyms, Term
+from dvcodec.zap.columns import SCHEMAS
 from interop.driver import from_key, from_text, to_text
 
 ID = "_id"
@@ -138,6 +139,8 @@ def to_key(data: bytes) -> str:
 
 def _rows(segment: Segment, what: str) -> Iterator[tuple[Any, ...]]:
     for batch in segment.to_arrow(what):
+        batch.validate(full=True)
+        assert batch.schema == SCHEMAS[what]
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
