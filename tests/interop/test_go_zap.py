@@ -323,15 +323,3 @@ def test_go_reads_and_merges_segments_without_documents(go: Programs, tmp_path: 
         ):
             assert program.merge([(one, None) for one in inputs], joined) == expected
             assert program.dump(joined, true_counts=True) == program.dump(some.path)
-
-
-# ---------------------------------------------------------------------- what zapx gets wrong
-
-
-def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json, Json]:
-    """What Go reads of the merge that dvcodec made, and of its own."""
-    ours, theirs = folder / "ours", folder / "theirs"
-    program = go(version)
-    merged(inputs, ours, version)
-    program.merge([(one.path, one.drops) for one in inputs], theirs)
-    return tuple(program.dump(path, true_counts=True) for path in (ours, theirs))  # type: ignore[return-value]

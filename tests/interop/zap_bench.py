@@ -63,29 +63,17 @@ class Bench:
         self.version, self.folder, self.program, self.readers = version, folder, program, readers
         self.pairs: list[Pair] = []
 
-    def write(
-        self, name: str, given: Sequence[Json] | Path, made: Sequence[Document], chunk_mode: int | None = None
-    ) -> Pair:
+    def write(self, name: str, given: Sequence[Json], made: Sequence[Document], chunk_mode: int | None = None) -> Pair:
         """Write documents; `made` are those `given`."""
-        if isinstance(given, Path):
-            source = given
-        else:
-            source = self.folder / f"{name}.docs"
-            source.write_text(json.dumps(given))
+        source = self.folder / f"{name}.docs"
+        source.write_text(json.dumps(given))
         write_segment(self._ours(name), made, self.version, chunk_mode=chunk_mode)
         return self._add(name, {"op": "write", "docs": str(source)}, chunk_mode)
 
-    def merge(
-        self,
-        name: str,
-        inputs: Sequence[Input],
-        chunk_mode: int | None = None,
-        *,
-        given: Sequence[Input] | None = None,
-    ) -> Pair:
-        """Merge segments; Go is `given` others, if its inputs have to be of its version."""
+    def merge(self, name: str, inputs: Sequence[Input], chunk_mode: int | None = None) -> Pair:
+        """Merge segments."""
         numbers = merged(inputs, self._ours(name), self.version, chunk_mode)
-        paths = [{"path": str(one.path), "drops": one.drops} for one in given or inputs]
+        paths = [{"path": str(one.path), "drops": one.drops} for one in inputs]
         return self._add(name, {"op": "merge", "inputs": paths}, chunk_mode, numbers)
 
     def _ours(self, name: str) -> Path:
@@ -98,23 +86,17 @@ class Bench:
         self.pairs.append(pair)
         return pair
 
-    def compare(self, *, read: bool = True) -> dict[str, list[str]]:
-        """Return what differs, by name, of what was made since the last time.
-
-        Args:
-            read: whether to read the segments too, or only to compare bytes.
-        """
+    def compare(self) -> dict[str, list[str]]:
+        """Return what differs, by name, of what was made since the last time."""
         pairs, self.pairs = self.pairs, []
-        commands: list[list[Json]] = [
-            [pair.command, *map(dump_command, (pair.ours, pair.theirs) if read else ())] for pair in pairs
-        ]
+        commands = [[pair.command, dump_command(pair.ours), dump_command(pair.theirs)] for pair in pairs]
         answers = iter(self.program.answers([command for row in commands for command in row]))
         found: dict[str, list[str]] = {}
         for number, (pair, row) in enumerate(zip(pairs, commands, strict=True)):
-            found[pair.name] = list(self._problems(pair, [next(answers) for _ in row], read=read))
+            found[pair.name] = list(self._problems(pair, [next(answers) for _ in row]))
             if number % _VERIFIED == 0:
                 found[pair.name] += findings(pair.ours)
-        for reader in self.readers if read else ():
+        for reader in self.readers:
             again = reader.answers([dump_command(pair.ours, ".again") for pair in pairs])
             for pair, answer in zip(pairs, again, strict=True):
                 if "error" in answer:
@@ -123,7 +105,7 @@ class Bench:
                     found[pair.name].append("another reader reads something else")
         return {name: problems for name, problems in found.items() if problems}
 
-    def _problems(self, pair: Pair, answers: list[Json], *, read: bool) -> Iterator[str]:
+    def _problems(self, pair: Pair, answers: list[Json]) -> Iterator[str]:
         if errors := [answer["error"] for answer in answers if "error" in answer]:
             yield f"Go: {errors}"
             return
@@ -132,8 +114,6 @@ class Bench:
         same = pair.ours.read_bytes() == pair.theirs.read_bytes()
         if self.version < CHANCE_FROM and not same:
             yield "other bytes"
-        if not read:
-            return
         if dumped(pair.ours) != dumped(pair.theirs):
             yield "Go reads something else of ours"
         expected = json.loads(dumped(pair.theirs))

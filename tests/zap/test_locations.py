@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from dvcodec import DecodeError
 from dvcodec.zap import chunks, postings
 from dvcodec.zap.postings import decode_locations
 from samples.zap import parts
-from samples.zap.postings import Place, read_places, rows_of_locations
+from samples.zap.postings import Place, rows_of_locations
 from samples.zap.segments import NOT, chunked, take, uv
 
 FIELDS = 3
@@ -58,6 +59,21 @@ def decode(case: Case) -> Found:
         blocks, np.array(case.per_chunk, np.int64), np.array(case.freqs, np.uint64), FIELDS
     )
     return counts.tolist(), rows_of_locations(found)
+
+
+def read_places(entry: bytes) -> list[Place]:
+    found, at = [], 0
+
+    def numbers(count: int) -> Iterator[int]:
+        nonlocal at
+        for _ in range(count):
+            number, at = take(entry, at)
+            yield number
+
+    while at < len(entry):
+        field, position, start, end, count = numbers(5)
+        found.append((field, position, start, end, tuple(numbers(count))))
+    return found
 
 
 def one_by_one(case: Case) -> Found | None:

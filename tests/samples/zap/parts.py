@@ -55,10 +55,6 @@ def pack(content: bytes) -> bytes:
     return bytes(cramjam.snappy.compress_raw(content))
 
 
-def unpack(block: bytes) -> bytes:
-    return bytes(cramjam.snappy.decompress_raw(block))
-
-
 def plain(value: Any) -> Any:
     """Arrays and byte strings as lists, so that they compare."""
     if isinstance(value, ByteStrings):

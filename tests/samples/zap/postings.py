@@ -1,4 +1,4 @@
-"""Postings lists: drawn as rows, and read one number at a time after the description of the format."""
+"""Postings lists: drawn as rows, and read out of segments built by hand."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from pyroaring import BitMap
 
 from dvcodec import DecodeError
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import Footer, SegmentData
 from dvcodec.zap.postings import Locations, Postings, decode_postings, decode_records
-from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, no_location, take
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder
 
 Place = tuple[int, int, int, int, tuple[int, ...]]
 """Field, position, start, end, array positions."""
@@ -42,17 +41,6 @@ class Sparse:
     def read(self, offset: int, size: int) -> memoryview:
         assert not size or self.base <= offset <= offset + size <= self.size
         return memoryview(self.data)[offset - self.base :][:size]
-
-
-def chunk_size(version: int, mode: int, docs: int, card: int) -> int:
-    """Section 5 of the description, word for word."""
-    if version == 11 or 1 <= mode <= 1024:
-        return mode
-    if mode == 1025:
-        return docs if card <= 1024 else 1024
-    assert mode == 1026
-    assert version >= 14
-    return docs // (card // 1024 + 1)
 
 
 def columns(lists: Lists) -> Postings:
@@ -101,63 +89,6 @@ def rows(found: Postings) -> Lists:
     assert bounds[-1] == len(flat)
     return [flat[a:b] for a, b in itertools.pairwise(bounds)]
 
-
-def read_chunks(raw: bytes, at: int) -> list[bytes]:
-    count, at = take(raw, at)
-    ends = [0]
-    for _ in range(count):
-        end, at = take(raw, at)
-        ends.append(end)
-    return [raw[at + a : at + b] for a, b in itertools.pairwise(ends)]
-
-
-def read_list(raw: bytes, base: int, value: int, version: int, mode: int, docs: int) -> list[Posting]:
-    """Read the list that a dictionary value stands for; `raw` begins at address `base`."""
-    if value >> 62 == 2:
-        return [Posting(value & 0x7FFFFFFF, 1, value >> 31 & 0x7FFFFFFF)]
-    assert value >> 62 == 0
-    freq_at, at = take(raw, value - base)
-    place_at, at = take(raw, at)
-    size, at = take(raw, at)
-    members = list(BitMap.deserialize(raw[at : at + size]))
-    step = chunk_size(version, mode, docs, len(members))
-    freqs = read_chunks(raw, freq_at - base)
-    located = version == 11 or place_at != no_location(version)
-    places = read_chunks(raw, place_at - base) if located else [b""] * len(freqs)
-    assert len(freqs) == len(places) == (docs - 1) // step + 1
-    ends, found = [[0, 0] for _ in freqs], []
-    for doc in members:
-        end, norm = ends[doc // step], 0
-        entry: tuple[Place, ...] = ()
-        freq, end[0] = take(freqs[doc // step], end[0])
-        if freq > 1 or version < 15:
-            norm, end[0] = take(freqs[doc // step], end[0])
-        if freq & 1:
-            chunk = places[doc // step]
-            size, end[1] = take(chunk, end[1])
-            entry = read_places(chunk[end[1] : end[1] + size])
-            end[1] += size
-        found.append(Posting(doc, freq >> 1, norm, entry))
-    assert [tuple(end) for end in ends] == [(len(a), len(b)) for a, b in zip(freqs, places, strict=True)]
-    return found
-
-
-def read_places(entry: bytes) -> tuple[Place, ...]:
-    found, at = [], 0
-    while at < len(entry):
-        numbers = []
-        for _ in range(5):
-            number, at = take(entry, at)
-            numbers.append(number)
-        arrays = []
-        for _ in range(numbers[4]):
-            number, at = take(entry, at)
-            arrays.append(number)
-        found.append((numbers[0], numbers[1], numbers[2], numbers[3], tuple(arrays)))
-    return tuple(found)
-
-
-# ---------------------------------------------------------------------- drawn, and read out of segments built by hand
 
 FIELDS = 5
 MODES = {

@@ -1,6 +1,6 @@
 """Segments put together byte by byte, valid or wrong in one chosen way.
 
-Nothing here but the transducers of dictionaries comes from dvcodec: the layouts are written down a second time.
+The layouts are written down a second time: nothing but the transducers of dictionaries comes from dvcodec.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
 from dvcodec.core.ragged import ByteStrings
+from dvcodec.zap.footer import DEFAULT_CHUNK_MODE
 from dvcodec.zap.vellum import build
 from samples.bitmaps import array, bitmap
 
 NOT = 2**64 - 1
 VERSIONS = range(11, 18)
-CHUNK_MODES = {11: 1024, 12: 1025, 13: 1025, 14: 1026, 15: 1026, 16: 1026, 17: 1026}
 
 
 def uv(*values: int) -> bytes:
@@ -61,11 +62,9 @@ def footer_of(
     *,
     writer: bytes = b"",
     writer_size: int | None = None,
-    named: int | None = None,
 ) -> bytes:
-    """A footer without its CRC; `named` is the version that it claims to be."""
-    mode = CHUNK_MODES[version] if chunk_mode is None else chunk_mode
-    tail = struct.pack(">2I", mode, version if named is None else named)
+    """A footer without its CRC."""
+    tail = struct.pack(">2I", DEFAULT_CHUNK_MODE[version] if chunk_mode is None else chunk_mode, version)
     if version < 16:
         return struct.pack(">4Q", docs, stored, fields, table) + tail
     if version == 16:
@@ -74,16 +73,14 @@ def footer_of(
     return writer + struct.pack(">I3Q", size, docs, stored, fields) + tail
 
 
-def sealed(data: bytes) -> bytes:
+def sealed(data: bytes | bytearray) -> bytes:
     """With the CRC of everything behind it."""
-    return data + struct.pack(">I", zlib.crc32(data))
+    return bytes(data) + struct.pack(">I", zlib.crc32(data))
 
 
-def chunked(chunks: Sequence[bytes], count: int | None = None, ends: Sequence[int] | None = None) -> bytes:
+def chunked(chunks: Sequence[bytes]) -> bytes:
     """A chunk block."""
-    if ends is None:
-        ends = np.cumsum([len(chunk) for chunk in chunks], dtype=np.int64).tolist()
-    return uv(len(chunks) if count is None else count, *ends) + b"".join(chunks)
+    return uv(len(chunks), *accumulate(map(len, chunks))) + b"".join(chunks)
 
 
 def norm(version: int, length: int) -> int:
@@ -148,7 +145,6 @@ class SegmentBuilder:
         *,
         freq_at: int | None = None,
         location_at: int | None = None,
-        size: int | None = None,
     ) -> int:
         """The blocks of a term and its record; return the address of that.
 
@@ -158,7 +154,6 @@ class SegmentBuilder:
             places: the block of locations, if there is one.
             freq_at: what the record says instead of the address.
             location_at: the same for the locations.
-            size: what it says instead of the bytes of the bitmap.
         """
         docs = docs if isinstance(docs, bytes) else list(docs)
         if freqs is None:
@@ -172,7 +167,7 @@ class SegmentBuilder:
             uv(
                 found if freq_at is None else freq_at,
                 located if location_at is None else location_at,
-                len(data) if size is None else size,
+                len(data),
             )
             + data
         )
@@ -192,7 +187,6 @@ class SegmentBuilder:
         options: int = 3,
         sections: Sequence[tuple[int, int]] | None = None,
         count: int | None = None,
-        size: int | None = None,
     ) -> None:
         """Add a field.
 
@@ -203,10 +197,9 @@ class SegmentBuilder:
             options: version 17.
             sections: type and address of each, instead of the text section that is written here; from version 16 on.
             count: what the record says instead of their number.
-            size: what it says instead of the bytes of the name.
         """
         raw = name if isinstance(name, bytes) else name.encode()
-        named = uv(len(raw) if size is None else size) + raw
+        named = uv(len(raw)) + raw
         if self.version < 16:
             self.blocks.append(block)
             self.records.append(uv(dictionary) + named)
@@ -227,31 +220,26 @@ class SegmentBuilder:
         docs: int | None = None,
         stored: int | None = None,
         addresses: Sequence[int] | None = None,
-        table: bytes | None = None,
-        table_at: int | None = None,
         index: bytes | None = None,
-        index_at: int | None = None,
-        seal: bool = True,
     ) -> bytes:
         """Write fields and footer; the arguments stand in for what is right."""
         data = bytearray(self.out)
-        where = 0
+        table = 0
         if self.version < 16:
-            where = len(data) if table_at is None else table_at
-            data += uv(*(at for pair in self.blocks for at in pair or (NOT, NOT))) if table is None else table
+            table = len(data)
+            data += uv(*(at for pair in self.blocks for at in pair or (NOT, NOT)))
         found = []
         for record in self.records:
             found.append(len(data))
             data += record
-        at = len(data) if index_at is None else index_at
+        at = len(data)
         listed = found if addresses is None else addresses
         if index is None:
             index = (uv(len(listed)) if self.version >= 16 else b"") + np.array(listed, ">u8").tobytes()
         data += index
         docs = self.docs if docs is None else docs
         stored = self.stored if stored is None else stored
-        data += footer_of(self.version, docs, stored, at, where, self.chunk_mode)
-        return sealed(bytes(data)) if seal else bytes(data)
+        return sealed(data + footer_of(self.version, docs, stored, at, table, self.chunk_mode))
 
 
 def minimal(version: int, docs: int = 3) -> SegmentBuilder:
