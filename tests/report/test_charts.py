@@ -18,28 +18,17 @@ from dvcodec.tables.snapshots.scanning import totals
 from samples.audits import audit_of, file_of, large, small
 
 
-def heights(svg: str) -> list[float]:
-    return [float(rect.attrib["height"]) for rect in ET.fromstring(svg).iter("rect") if rect.attrib["class"] == "bar"]
-
-
-def test_bars_stand_to_each_other_as_their_counts() -> None:
-    chart = bars([Bar("0", "none", 0), Bar("", "few", 10), Bar("2", "many", 40)], unit="file", what="Files")
-    none, few, many = heights(chart)
-    assert none == 0
-    assert many == pytest.approx(4 * few, rel=0.01)
-    assert [title.text for title in ET.fromstring(chart).iter("title")] == [
-        "none: no files",
-        "few: 10 files",
-        "many: 40 files",
-    ]
-    assert 'aria-label="Files. few: 10; many: 40"' in chart
+def drawn_in(svg: str, style: str = "bar") -> list[dict[str, str]]:
+    return [rect.attrib for rect in ET.fromstring(svg).iter("rect") if rect.attrib["class"] == style]
 
 
 def test_where_bars_and_texts_stand() -> None:
     """A count is above its bar, which leaves room for it; the labels are below, at left edges."""
-    chart = ET.fromstring(bars([Bar("0", "few", 1), Bar("2", "many", 2)], unit="file", what="Files", last="4"))
-    drawn = [rect.attrib for rect in chart.iter("rect") if rect.attrib["class"] == "bar"]
-    places = [[float(rect[name]) for name in ("x", "y", "width", "height")] for rect in drawn]
+    svg = bars([Bar("0", "few", 1), Bar("2", "many", 2)], unit="file", what="Files", last="4")
+    chart = ET.fromstring(svg)
+    assert [title.text for title in chart.iter("title")] == ["few: 1 file", "many: 2 files"]
+    assert chart.attrib["aria-label"] == "Files. few: 1; many: 2"
+    places = [[float(rect[name]) for name in ("x", "y", "width", "height")] for rect in drawn_in(svg)]
     assert places == [[2, 84, 186, 66], [192, 18, 186, 132]]
     texts = [(text.text, *(text.attrib[name] for name in ("x", "y", "text-anchor"))) for text in chart.iter("text")]
     assert texts == [
@@ -51,22 +40,20 @@ def test_where_bars_and_texts_stand() -> None:
     ]
 
 
-def test_a_low_bar_can_be_seen() -> None:
-    assert heights(bars([Bar("", "few", 1), Bar("", "many", 10_000)], unit="file", what="Files"))[0] == 2
-
-
-def test_no_bars_at_all() -> None:
+def test_low_bars_and_none() -> None:
+    """Any file can be seen."""
+    low, _ = drawn_in(bars([Bar("", "few", 1), Bar("", "many", 10_000)], unit="file", what="Files"))
+    assert low["height"] == "2"
     assert 'aria-label="Files. no files"' in bars([Bar("", "none", 0)], unit="file", what="Files")
 
 
 @each(
     ("count", "shown"),
-    [(9_999, "9,999"), (10_000, "10k"), (123_456, "123k"), (999_999, "999k"), (1_000_000, "1M"), (12_345_678, "12M")],
+    [(9_999, "9,999"), (10_000, "10k"), (999_999, "999k"), (1_000_000, "1M")],
 )
 def test_counts_fit_above_their_bars(count: int, shown: str) -> None:
     chart = bars([Bar("", "all", count)], unit="file", what="Files")
     assert f">{shown}</text>" in chart
-    assert f"all: {count:,} files" in chart
 
 
 def test_a_stack_fills_its_width() -> None:
@@ -77,32 +64,20 @@ def test_a_stack_fills_its_width() -> None:
     assert float(last.attrib["width"]) == pytest.approx(285, abs=2)
     assert "75 %" in legend
     assert "bitset" in legend
-
-
-def test_a_stack_of_nothing() -> None:
-    assert 'class="track"' in stack((("array", 0),), what="Containers")
+    assert drawn_in(stack((("array", 0),), what="Containers"), "track")
 
 
 @each(("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)])
 def test_share_bar(share: float | None, width: float | None) -> None:
-    found = [rect for rect in ET.fromstring(share_bar(share, "title")).iter("rect") if rect.attrib["class"] == "bar"]
-    place = [tuple(float(rect.attrib[name]) for name in ("x", "y", "width")) for rect in found]
+    place = [tuple(float(rect[name]) for name in ("x", "y", "width")) for rect in drawn_in(share_bar(share, "title"))]
     assert place == ([] if width is None else [(0, 0, width)])
 
 
 def test_files_by_deleted_share() -> None:
-    counts = [bar.count for bar in share_bars(small().scan)]
-    assert counts == [0, 0, 0, 0, 0, 1, 0, 0, 0, 1]
-
-
-def test_every_second_tenth_has_a_label() -> None:
     drawn = share_bars(small().scan)
+    assert [bar.count for bar in drawn] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 1]
     assert [drawn[0].title, drawn[9].title] == ["0 to 10 %", "90 to 100 %"]
-    labels = [bar.label for bar in drawn]
-    assert labels == ["0 %", "", "20 %", "", "40 %", "", "60 %", "", "80 %", ""]
-
-
-def test_every_file_with_deleted_rows_is_in_a_bar() -> None:
+    assert [bar.label for bar in drawn] == ["0 %", "", "20 %", "", "40 %", "", "60 %", "", "80 %", ""]
     scan = large(60).scan
     assert sum(bar.count for bar in share_bars(scan)) == totals(scan).with_deletes
 
@@ -135,16 +110,13 @@ def test_labels_of_many_size_bars() -> None:
     assert [bar.label for bar in size_bars([1, 4**8])] == nine
 
 
-def test_a_vector_of_several_files_counts_once() -> None:
+def test_a_vector_counts_once_with_its_bytes() -> None:
+    """Also if it is of several files, or its size is not recorded."""
     one = file_of("a", RowSet([1, 2, 3]))
-    scan = audit_of(one, replace(one, data_file=replace(one.data_file, path="b"))).scan
-    assert vector_sizes(scan) == [one.stored_bytes]
-
-
-def test_a_vector_without_a_recorded_size_counts_with_its_bytes() -> None:
-    one = file_of("a", RowSet([1, 2, 3]))
-    scan = audit_of(replace(one, vectors=(replace(one.vectors[0], size=None),))).scan
-    assert vector_sizes(scan) == [one.stored_bytes]
+    other = replace(one, data_file=replace(one.data_file, path="b"))
+    unsized = replace(one, vectors=(replace(one.vectors[0], size=None),))
+    for files in ((one, other), (unsized,)):
+        assert vector_sizes(audit_of(*files).scan) == [one.stored_bytes]
 
 
 def test_pictures_of_an_empty_table() -> None:

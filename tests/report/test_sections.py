@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
-import pytest
 
 from cases import each
 from dvcodec import RowSet
 from dvcodec.core.text import NOTHING, plain
 from dvcodec.report import FINDINGS_SHOWN, KINDS, columns, findings, head, rewrite, shades, summary
-from dvcodec.tables import SnapshotInfo, TableKind
+from dvcodec.tables import Audit, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals
 from samples.audits import HOSTILE, INFO, ROOT, audit_of, file_of, hostile, large, small, some_findings
@@ -73,7 +72,7 @@ def test_summary_of_files_whose_rows_are_unknown() -> None:
     assert all(text in shown for text in (f">{NOTHING}<", ">not recorded for 1 file<"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("severities", "look", "word", "sentence"),
     [
         ([], "fine", "Valid.", "No findings."),
@@ -85,9 +84,8 @@ def test_summary_of_files_whose_rows_are_unknown() -> None:
 def test_verdict(severities: list[Severity], look: str, word: str, sentence: str) -> None:
     audit = audit_of(findings=tuple(map(finding, severities)))
     shown = summary(audit, totals(audit.scan))
-    assert f'class="verdict {look}"' in shown
-    assert f"<b>{word}</b>" in shown
-    assert f">{sentence}<" in shown
+    for text in (f'class="verdict {look}"', f"<b>{word}</b>", f">{sentence}<"):
+        assert text in shown
 
 
 def test_the_verdict_counts_what_could_not_be_read() -> None:
@@ -139,16 +137,12 @@ def test_many_files_worth_rewriting_are_cut() -> None:
     assert "The first 20;" in html
 
 
-def test_every_column_has_a_value_for_every_file() -> None:
-    for audit in (small(), hostile(), audit_of()):
-        found = columns(audit.scan, "", [])
-        lists = [
-            value
-            for name, value in found.items()
-            if name not in ("folder", "places", "errors", "rewrite", "containers")
-        ]
-        assert {len(value) for value in [*lists, *found["containers"]]} == {len(audit.scan.files)}
-        json.dumps(found, allow_nan=False)
+@each("audit", [small(), hostile(), audit_of()], ["small", "hostile", "empty"])
+def test_every_column_has_a_value_for_every_file(audit: Audit) -> None:
+    found = columns(audit.scan, "", [])
+    json.dumps(found, allow_nan=False)
+    lists = [found[name] for name in ("path", "partition", "rows", "size", "deleted", "stored", "strip", "vectors")]
+    assert {len(value) for value in [*lists, *found["containers"]]} == {len(audit.scan.files)}
 
 
 def test_columns() -> None:
@@ -175,25 +169,9 @@ def test_names_are_plain() -> None:
     assert all(path.isprintable() for path in found["path"])
 
 
-@each(
-    ("share", "shade"),
-    [
-        (0, 0),
-        (1e-30, 1),
-        (0.0099, 1),
-        (0.01, 2),
-        (0.0999, 2),
-        (0.1, 3),
-        (0.499, 3),
-        (0.5, 4),
-        (0.9999, 4),
-        (1, 5),
-        (2, 5),
-    ],
-)
+@each(("share", "shade"), [(0, 0), (1e-30, 1), (0.0099, 1), (0.01, 2), (0.1, 3), (0.5, 4), (0.9999, 4), (1, 5), (2, 5)])
 def test_shades(share: float, shade: int) -> None:
-    density = np.array([share, 1], np.float32)
-    assert shades(density) == f"{shade}5"
+    assert shades(np.array([share, 1], np.float32)) == f"{shade}5"
 
 
 def test_no_shades() -> None:
