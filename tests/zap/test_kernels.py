@@ -31,7 +31,7 @@ from dvcodec.zap.postings import decode_postings, decode_records, encode_posting
 from samples.bitmaps import array, bitmap, bitset
 from samples.zap.parts import SAMPLES
 from samples.zap.postings import FIELDS, Lists, Posting, Sparse, cases, columns, rows
-from samples.zap.vellum import blob, dictionaries, doubling, follow, many, naive_build, one, opened
+from samples.zap.vellum import blob, built, dictionaries, doubling, follow, many, one, opened
 
 Found = list[Any]
 
@@ -128,7 +128,7 @@ def keys(data: bytes) -> Any:
 @settings(max_examples=examples(50))
 @given(dictionaries, st.integers(0, 2**32))
 def test_dictionaries(way: Any, items: dict[bytes, int], seed: int) -> None:
-    data, runs = naive_build(items), way()
+    data, runs = built(items), way()
     expected, found = same(keys, data, runs)
     assert expected == (sorted(items), [value for _, value in sorted(items.items())])
     assert found == [0] * bool(items)
@@ -178,7 +178,7 @@ def test_dictionaries_of_many_blocks(
     for name, value in (("_ROOM", room), ("_SLOTS", slots), ("_DEEPEST", deepest)):
         monkeypatch.setattr(vellum, name, value)
     items = {b"%d" % (k * k): k for k in range(100)} | {b"98longer than the others": 2**63}
-    expected, found = same(keys, naive_build(items), way())
+    expected, found = same(keys, built(items), way())
     assert expected[0] == sorted(items)
     assert kernels.FULL in found
     assert found[-1] == (kernels.ODD if deepest == 5 else 0)

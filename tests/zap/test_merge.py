@@ -101,8 +101,9 @@ def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> N
     raw, numbers = merged(raws, drops, chunk_mode=mode)  # type: ignore[arg-type]
     assert numbers == expected
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("merge.POSTINGS", "merge._LEAST", "doc_values._BYTES"):
+        for name in ("merge.POSTINGS", "writer.POSTINGS", "merge._LEAST", "doc_values._BYTES"):
             patched.setattr(f"dvcodec.zap.{name}_AT_ONCE", 1)
+        patched.setattr("dvcodec.zap.stored._BATCH_DOCS", 1)
         assert merged(raws, drops, chunk_mode=mode)[0] == raw  # type: ignore[arg-type]
     left = [renumbered(one, renames) for one, renames in zip(contents, expected, strict=True)]
     assert read(raw) == united(left)
@@ -167,20 +168,6 @@ def test_segments_of_all_versions_together() -> None:
             assert found is not None
             assert (segment.version, found.docs.tolist(), found.norms.tolist()) == (target, list(range(7)), [0.5] * 7)
     assert [Segment.open(merged(some)[0]).version for some in (raws[:3], raws[::-1])] == [13, 17]
-
-
-def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [document(b"%04d" % i, b"all", b"t%d" % (i % 5), b"only%d" % i) for i in range(1200)]
-    raw = written(16, found)
-    dropped = RowSet(range(0, 1200, 3))
-    direct, _ = merged([raw, raw], [dropped, None])
-    monkeypatch.setattr("dvcodec.zap.stored._BATCH_DOCS", 97)
-    for name in ("writer.POSTINGS", "merge.POSTINGS", "merge._LEAST", "doc_values._BYTES"):
-        monkeypatch.setattr(f"dvcodec.zap.{name}_AT_ONCE", 64)
-    assert merged([raw, raw], [dropped, None])[0] == direct
-    postings = Segment.open(direct).postings("f", "all")
-    assert postings is not None
-    assert postings.docs.tolist() == list(range(2000))
 
 
 # ------------------------------------------------------------------ no document left

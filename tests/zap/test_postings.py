@@ -16,12 +16,22 @@ from battery import outcome
 from cases import each
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import Truncated
+from dvcodec.io import open_source
 from dvcodec.zap import Segment, verify_segment
-from dvcodec.zap.footer import Footer
-from dvcodec.zap.postings import POSTINGS_AT_ONCE, Postings, Records, decode_postings, decode_records, encode_postings
+from dvcodec.zap.footer import Footer, SegmentData
+from dvcodec.zap.postings import (
+    POSTINGS_AT_ONCE,
+    Postings,
+    Records,
+    decode_postings,
+    decode_records,
+    encode_one_hits,
+    encode_postings,
+)
 from samples.bitmaps import array, bitmap, runs
 from samples.zap.parts import Sample
 from samples.zap.postings import (
+    FIELDS,
     KINDS,
     WIDE,
     Lists,
@@ -29,12 +39,13 @@ from samples.zap.postings import (
     cases,
     columns,
     decoded,
+    one_hit,
     read,
     refusal,
     rows,
     segment_of,
 )
-from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
 
 
 def check(footer: Footer, lists: Lists, base: int) -> None:
@@ -86,6 +97,69 @@ def test_lists_are_counted_without_some_documents(
                     assert segment.contents.count_without(records, deleted).tolist() == expected.tolist()
                     one_hits += int(records.one_hit.sum())
     assert one_hits > 0
+
+
+# ------------------------------------------------------------------ records
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=5))
+def test_one_hits_come_back_as_they_were(hits: list[tuple[int, int]]) -> None:
+    docs, norms = (np.array([hit[k] for hit in hits], np.int64) for k in (0, 1))
+    values = encode_one_hits(docs, norms.astype(np.uint64))
+    assert values.tolist() == [one_hit(*hit) for hit in hits]
+    footer = Footer(15, 2**31, 0, 0, None, 1026)
+    assert rows(decoded(b"", values, footer)) == [[Posting(doc, 1, norm)] for doc, norm in hits]
+
+
+@settings(max_examples=examples(50))
+@given(st.data())
+def test_one_hits_stand_among_other_lists(data: st.DataObject) -> None:
+    footer, lists = data.draw(cases())
+    raw, values = encode_postings(footer, columns(lists), 0)
+    mixed: Lists = []
+    found = []
+    for value, one in [*zip(values.tolist(), lists, strict=True), (None, [])]:
+        for _ in range(data.draw(st.integers(0, 2))):
+            hit = (data.draw(st.integers(0, footer.num_docs - 1)), data.draw(st.integers(0, 2**31 - 1)))
+            mixed.append([Posting(hit[0], 1, hit[1])])
+            found.append(one_hit(*hit))
+        if value is not None:
+            mixed.append(one)
+            found.append(value)
+    assert rows(decoded(raw.tobytes(), np.array(found, np.uint64), footer)) == mixed
+
+
+@each("version", VERSIONS)
+def test_hazard_addresses_of_blocks(version: int) -> None:
+    for wrong in (2**40, NOT - 1, NOT):
+        craft = minimal(version)
+        at = craft.postings([0, 1], freq_at=wrong)
+        assert "freq/norm block" in refusal(craft, at).what
+        craft = minimal(version)
+        at = craft.postings([0, 1], location_at=wrong)
+        if (version, wrong) == (12, NOT):
+            assert len(read(craft, at)) == 2
+        else:
+            assert "location block" in refusal(craft, at).what
+
+
+def test_more_postings_than_documents_are_refused_before_they_are_read() -> None:
+    craft = minimal(15)
+    at = craft.postings(bitmap(runs(0, [(0, 65536)])))
+    error = refusal(craft, at)
+    assert (error.what, error.actual) == ("postings of a term", 65536)
+
+
+@settings(max_examples=examples(50))
+@given(cases(), st.integers(1, 5))
+def test_lists_read_in_parts_are_the_lists(case: tuple[Footer, Lists], most: int) -> None:
+    footer, lists = case
+    raw, values = encode_postings(footer, columns(lists), 0)
+    with open_source(raw) as source:
+        data = SegmentData(source, source.size)
+    records = decode_records(data, footer, values)
+    parts = [decode_postings(data, footer, FIELDS, records[cut], locations=True) for cut in records.cuts(most)]
+    assert rows(Postings.concat(parts)) == lists
 
 
 # ------------------------------------------------------------------ documents

@@ -1,20 +1,16 @@
-"""vellum by hand: its builder as Go has it, state by state, and blobs put together from states.
-
-Nothing here uses dvcodec's own writer.
-"""
+"""Dictionaries of vellum: put together from states by hand, or what dvcodec writes of drawn keys."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from hypothesis import strategies as st
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.zap.vellum import Fst
+from dvcodec.zap.vellum import Fst, build
 
 TOP = 2**64 - 1
 CODES = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
@@ -83,120 +79,10 @@ def doubling(levels: int, key: bytes = b"ab", count: int | None = None) -> bytes
     return blob(first + rest * (levels - 1), len(key) ** levels if count is None else count)
 
 
-# ---------------------------------------------------------------------- the builder, as Go has it
-
-
-class Edge(NamedTuple):
-    key: int
-    output: int
-    target: int
-
-
-@dataclass
-class Node:
-    final: bool = False
-    output: int = 0
-    edges: list[Edge] = field(default_factory=list)
-    pending: tuple[int, int] | None = None
-
-    def freeze(self, target: int) -> None:
-        if self.pending is not None:
-            self.edges.append(Edge(*self.pending, target))
-            self.pending = None
-
-    def add(self, output: int) -> None:
-        if self.final:
-            self.output = (self.output + output) & TOP
-        self.edges = [edge._replace(output=(edge.output + output) & TOP) for edge in self.edges]
-        if self.pending is not None:
-            self.pending = (self.pending[0], (self.pending[1] + output) & TOP)
-
-
-class NaiveBuilder:
-    def __init__(self) -> None:
-        self.out = bytearray(struct.pack("<QQ", 1, 0))
-        self.stack = [Node()]
-        self.registry: dict[int, list[tuple[Node, int]]] = {}
-        self.last = 1
-        self.count = 0
-
-    def insert(self, key: bytes, value: int) -> None:
-        if not key:
-            self.stack[0].final, self.stack[0].output, self.count = True, value, 1
-            return
-        i = 0
-        while i < len(key):
-            pending = self.stack[i].pending
-            if pending is None or pending[0] != key[i]:
-                break
-            common = min(pending[1], value)
-            rest = pending[1] - common
-            value -= common
-            self.stack[i].pending = (key[i], common)
-            i += 1
-            if rest:
-                self.stack[i].add(rest)
-        self.count += 1
-        self.freeze(i)
-        if i < len(key):
-            self.stack[-1].pending = (key[i], value)
-            self.stack += [Node(pending=(byte, 0)) for byte in key[i + 1 :]]
-            self.stack.append(Node(final=True))
-
-    def freeze(self, depth: int) -> None:
-        target = 1
-        while len(self.stack) > depth + 1:
-            node = self.stack.pop()
-            node.freeze(target)
-            target = self.compile(node)
-        self.stack[-1].freeze(target)
-
-    def compile(self, node: Node) -> int:
-        if node.final and not node.edges and not node.output:
-            return 0
-        code = 14695981039346656037
-        for value in (int(node.final), node.output, *(x for e in node.edges for x in e)):
-            code = (code ^ value) * 1099511628211 & TOP
-        bucket = self.registry.setdefault(code % 10000, [])
-        for i, (known, addr) in enumerate(bucket):
-            if (known.final, known.output, known.edges) == (node.final, node.output, node.edges):
-                bucket.insert(0, bucket.pop(i))
-                return addr
-        self.encode(node)
-        self.last = len(self.out) - 1
-        bucket.insert(0, (node, self.last))
-        del bucket[2:]
-        return self.last
-
-    def encode(self, node: Node) -> None:
-        start = len(self.out)
-        deltas = [edge.target and start - edge.target for edge in node.edges]
-        outputs = [edge.output for edge in node.edges]
-        size = max(map(width, deltas), default=0)
-        output_size = max(map(width, [node.output, *outputs])) if any([node.output, *outputs]) else 0
-        if len(deltas) != 1 or node.final:
-            edges = [(edge.key, delta, edge.output) for edge, delta in zip(node.edges, deltas, strict=True)]
-            self.out += many(edges, final=node.output if node.final else None, sizes=(size, output_size))
-        elif not outputs[0] and node.edges[0].target == self.last:
-            self.out += follow(node.edges[0].key)
-        else:
-            self.out += one(node.edges[0].key, deltas[0], outputs[0], sizes=(size, output_size))
-
-    def close(self) -> bytes:
-        self.freeze(0)
-        root = self.compile(self.stack.pop())
-        return bytes(self.out + struct.pack("<QQ", self.count, root))
-
-
-def width(value: int) -> int:
-    return max(1, -(-value.bit_length() // 8))
-
-
-def naive_build(items: Mapping[bytes, int] | Iterable[tuple[bytes, int]]) -> bytes:
-    builder = NaiveBuilder()
-    for key, value in sorted(dict(items).items()):
-        builder.insert(key, value)
-    return builder.close()
+def built(items: Mapping[bytes, int]) -> bytes:
+    """The dictionary that dvcodec writes."""
+    keys = sorted(items)
+    return build(keys, np.array([items[key] for key in keys], np.uint64))
 
 
 # ---------------------------------------------------------------------- what to build
