@@ -85,7 +85,7 @@ def test_a_footer_comes_back_as_it_was(case: tuple[Footer, int], filling: bytes)
 # ------------------------------------------------------------------ checksum
 
 
-@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
+@each("piece", [7, 1 << 20])
 def test_the_checksum_is_taken_piece_by_piece(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CRC_PIECE", piece)
     raw = minimal(16).finish()
@@ -110,7 +110,7 @@ def test_hazard_too_short(version: int) -> None:
 
 
 @each("version", VERSIONS)
-@each("wrong", [93, 101, 2**63, 2**64 - 8, 2**64 - 1])
+@each("wrong", [93, 101, 2**64 - 8, 2**64 - 1])
 def test_hazard_addresses_outside(version: int, wrong: int) -> None:
     assert decode(with_footer(version, 100, 1, 92, 100, 100)).stored_index == 92
     with pytest.raises(NotCanonical, match="stored index"):

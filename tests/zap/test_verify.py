@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from cases import each
 from dvcodec.core.report import Check, Report, Status
-from dvcodec.zap import Segment, verify_segment
+from dvcodec.zap import verify_segment
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
 from samples.bitmaps import array, bitmap, vector64
 from samples.zap.parts import Sample
-from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, norm, uv
 
 
 def one(report: Report) -> Check:
@@ -47,13 +48,6 @@ def test_real_segments_are_valid(samples: list[Sample]) -> None:
             }
             assert {check.name: check.status is Status.PASS for check in of_field} == applies
         assert len(report.checks) == len(SEGMENT_CHECKS) + len(sample.fields) * len(FIELD_CHECKS)
-
-
-@each("version", VERSIONS)
-def test_crafted_segments_are_valid(version: int) -> None:
-    """What the damages below are damages of."""
-    assert verify_segment(minimal(version).finish()).ok
-    assert verify_segment(full(version)).ok
 
 
 def full(version: int, **damage: Any) -> bytes:
@@ -97,43 +91,32 @@ def full(version: int, **damage: Any) -> bytes:
 
 FIELD = "field 'f'"
 LATE = (16, 17)
-DAMAGES: dict[str, tuple[tuple[int, ...], dict[str, Any], str, str]] = {
-    "a document's record": (tuple(VERSIONS), {"document": b"\x02"}, "stored", "file"),
+DAMAGES: dict[str, tuple[Sequence[int], dict[str, Any], str, str]] = {
+    "a document's record": (VERSIONS, {"document": b"\x02"}, "stored", "file"),
     "an edge to nowhere": ((17,), {"edges": uv(1, 3, 0)}, "nested", "file"),
-    "an edge upwards": ((17,), {"edges": uv(1, 1, 2)}, "nested", "file"),
-    "a document without an id": (tuple(VERSIONS), {"ids": ([0], [1])}, "ids", "file"),
-    "a document with two ids": (tuple(VERSIONS), {"ids": ([0], [1], [1, 2])}, "ids", "file"),
-    "a dictionary's size": (tuple(VERSIONS), {"dictionary": lambda data: b"\x05" + data[1:]}, "dictionary", FIELD),
+    "a document without an id": (VERSIONS, {"ids": ([0], [1])}, "ids", "file"),
+    "a dictionary's size": (VERSIONS, {"dictionary": lambda data: b"\x05" + data[1:]}, "dictionary", FIELD),
     "a dictionary's number of keys": (
-        tuple(VERSIONS),
+        VERSIONS,
         {"dictionary": lambda data: data[:-16] + b"\x02" + data[-15:]},
         "dictionary",
         FIELD,
     ),
-    "a reserved kind of value": (tuple(VERSIONS), {"value": 1 << 62}, "postings", FIELD),
-    "a value that leads nowhere": (tuple(VERSIONS), {"value": 1 << 40}, "postings", FIELD),
-    "a bitmap": (tuple(VERSIONS), {"docs": bitmap(array(0, [2, 0]))}, "postings", FIELD),
-    "a document that is not there": (tuple(VERSIONS), {"docs": [0, 3]}, "postings", FIELD),
-    "frequencies": (tuple(VERSIONS), {"freqs": uv(3)}, "postings", FIELD),
-    "locations": (tuple(VERSIONS), {"places": uv(6, 0, 1, 2, 3, 0)}, "postings", FIELD),
-    "a location in a field that is not there": (tuple(VERSIONS), {"places": uv(5, 2, 1, 2, 3, 0)}, "postings", FIELD),
+    "a reserved kind of value": (VERSIONS, {"value": 1 << 62}, "postings", FIELD),
+    "a bitmap": (VERSIONS, {"docs": bitmap(array(0, [2, 0]))}, "postings", FIELD),
+    "frequencies": (VERSIONS, {"freqs": uv(3)}, "postings", FIELD),
+    "locations": (VERSIONS, {"places": uv(6, 0, 1, 2, 3, 0)}, "postings", FIELD),
+    "a location in a field that is not there": (VERSIONS, {"places": uv(5, 2, 1, 2, 3, 0)}, "postings", FIELD),
     "more locations than the frequency": (
-        (11, 12, 13, 14),
+        range(11, 15),
         {"places": uv(10, 0, 1, 2, 3, 0, 0, 1, 2, 3, 0)},
         "postings",
         FIELD,
     ),
-    "a 1-hit that Go takes for nothing": (tuple(VERSIONS), {"value": 2 << 62 | 1}, "one-hits", FIELD),
-    "a 1-hit among others": (tuple(VERSIONS), {"terms": {b"a": 2 << 62 | 1 << 31, b"y": 2 << 62}}, "one-hits", FIELD),
-    "doc values": (tuple(VERSIONS), {"chunk": uv(1, 1, 2) + uv(2, 4) + b"xx"}, "doc-values", FIELD),
-    "doc values of another document": (
-        tuple(VERSIONS),
-        {"chunk": uv(1, 3, 2) + uv(2, 4) + b"x\xff"},
-        "doc-values",
-        FIELD,
-    ),
+    "a 1-hit that Go takes for nothing": (VERSIONS, {"value": 2 << 62 | 1}, "one-hits", FIELD),
+    "a 1-hit among others": (VERSIONS, {"terms": {b"a": 2 << 62 | 1 << 31, b"y": 2 << 62}}, "one-hits", FIELD),
+    "doc values": (VERSIONS, {"chunk": uv(1, 1, 2) + uv(2, 4) + b"xx"}, "doc-values", FIELD),
     "synonyms of a document that is not there": (LATE, {"members": vector64((7, docs_of([3])))}, "synonyms", FIELD),
-    "a synonym without a name": (LATE, {"members": vector64((8, docs_of([1])))}, "synonyms", FIELD),
     "a vector of a document that is not there": (LATE, {"vector": 3}, "vectors", FIELD),
     "the option of doc values without any": ((17,), {"values": False}, "options", FIELD),
     "no compression alone": ((17,), {"options": 15 | 32, "chunk": uv(1, 1, 2) + b"x\xff"}, "options", FIELD),
@@ -144,9 +127,8 @@ DAMAGES: dict[str, tuple[tuple[int, ...], dict[str, Any], str, str]] = {
 def test_one_damage_is_one_finding(name: str) -> None:
     versions, damage, check, subject = DAMAGES[name]
     for version in versions:
-        raw = full(version, **damage)
-        with Segment.open(raw):
-            report = verify_segment(raw)
+        assert verify_segment(full(version)).ok
+        report = verify_segment(full(version, **damage))
         found = one(report)
         assert (found.name, found.subject) == (check, subject)
         assert "among others" not in name or "b'y'" in str(found.message)
