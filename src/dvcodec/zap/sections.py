@@ -374,52 +374,32 @@ def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSec
     if optimization >= len(OPTIMIZATIONS):
         raise cursor.error(NotCanonical, what, at=at, expected=f"below {len(OPTIMIZATIONS)}", actual=optimization)
     count = cursor.uvarint("number of vectors")
-    ids, kind = None, FLOAT
-    if footer.version >= _IMPLICIT_IDS_FROM:
-        docs, cursor = _read_docs(data, footer, cursor, address, count)
+    listed = footer.version < _IMPLICIT_IDS_FROM  # whether each document follows an id
+    size = 0 if listed else cursor.uvarint("bytes of the vectors' documents")
+    at, expected = cursor.base + cursor.pos, (2 if listed else 1) * count
+    if expected > data.end - at:
+        actual = f"{data.end - at} bytes"
+        raise data.error("documents of vectors", at, Truncated, expected=f"{expected} varints", actual=actual)
+    data.claim("vector sections", address, expected)  # before the numbers are read: each takes a byte
+    window = data.window(at, min(at + expected * varints.MAX_BYTES, data.end), "documents of vectors")
+    numbers, stops = varints.read_runs(window, np.zeros(1, np.int64), np.array([expected]), "documents of vectors")
+    found = int(stops[0])
+    if size and size != found:
+        raise data.error("bytes of the vectors' documents", at, expected=f"{count} varints, {found} bytes", actual=size)
+    docs = numbers[1::2] if listed else numbers
+    if (i := first_true(docs >= footer.num_docs)) is not None:
+        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=docs[i])
+    cursor, ids, kind = data.at(at + found, _VECTOR_ROOM, "vector section"), None, FLOAT
+    if listed:
+        halves = (numbers[::2] >> np.uint64(1)).astype(np.int64)
+        ids = np.where(numbers[::2] & np.uint64(1), ~halves, halves)
+    else:
         at, kind = cursor.pos, cursor.uvarint("type of a vector index")
         if kind not in {FLOAT, BINARY}:
             raise cursor.error(NotCanonical, "type of a vector index", at=at, expected="0 or 1", actual=kind)
-    else:
-        numbers, at, cursor = _read_numbers(data, cursor, address, count, 2)
-        docs = _check_docs(data, footer, numbers[1::2], at)
-        halves = (numbers[::2] >> np.uint64(1)).astype(np.int64)
-        ids = np.where(numbers[::2] & np.uint64(1), ~halves, halves)
     faiss, cursor = _read_index(data, cursor, "faiss index")
     binary = _read_index(data, cursor, "faiss binary index")[0] if kind == BINARY else None
-    return VectorSection(optimization, ids, docs, kind, faiss, binary)
-
-
-def _read_docs(
-    data: SegmentData, footer: Footer, cursor: Cursor, address: int, count: int
-) -> tuple[NDArray[np.int64], Cursor]:
-    size = cursor.uvarint("bytes of the vectors' documents")
-    numbers, at, behind = _read_numbers(data, cursor, address, count, 1)
-    found = behind.base - at
-    if size and size != found:
-        raise data.error("bytes of the vectors' documents", at, expected=f"{count} varints, {found} bytes", actual=size)
-    return _check_docs(data, footer, numbers, at), behind
-
-
-def _read_numbers(
-    data: SegmentData, cursor: Cursor, address: int, count: int, each: int
-) -> tuple[NDArray[np.uint64], int, Cursor]:
-    """Read `each` varints per vector of a section; return them, their address, and a cursor after them."""
-    at = cursor.base + cursor.pos
-    if each * count > data.end - at:
-        expected, actual = f"{each * count} varints", f"{data.end - at} bytes"
-        raise data.error("documents of vectors", at, Truncated, expected=expected, actual=actual)
-    data.claim_span("vector sections", address, at + each * count)  # before the numbers are read: each takes a byte
-    window = data.window(at, min(at + each * count * varints.MAX_BYTES, data.end), "documents of vectors")
-    counts = np.array([each * count])
-    numbers, stops = varints.read_runs(window, np.zeros(1, np.int64), counts, "documents of vectors")
-    return numbers, at, data.at(at + int(stops[0]), _VECTOR_ROOM, "vector section")
-
-
-def _check_docs(data: SegmentData, footer: Footer, docs: NDArray[np.uint64], at: int) -> NDArray[np.int64]:
-    if (i := first_true(docs >= footer.num_docs)) is not None:
-        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=docs[i])
-    return docs.astype(np.int64)
+    return VectorSection(optimization, ids, docs.astype(np.int64), kind, faiss, binary)
 
 
 def _read_index(data: SegmentData, cursor: Cursor, what: str) -> tuple[memoryview, Cursor]:

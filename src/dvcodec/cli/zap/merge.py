@@ -14,7 +14,7 @@ import typer
 
 from dvcodec.cli.common import storage
 from dvcodec.cli.render import Table, counter, print_json
-from dvcodec.cli.targets import STDOUT, Json, Output, Target, messages_of, opened
+from dvcodec.cli.targets import STDOUT, Json, Output, Target, expand, messages_of, opened
 from dvcodec.cli.zap.shared import (
     LiveSegment,
     NoChecksum,
@@ -74,7 +74,7 @@ def merge(
     are merged.
     """
     with ExitStack() as stack:
-        found = find_segments(segments, with_deleted=with_deleted)
+        found = find_segments(expand(segments), with_deleted=with_deleted)
         targets = [target for target, _ in found]
         _refuse_overwriting(targets, output, numbers)
         if any(deleted and _place(target.path) == _place(output) for target, deleted in found):

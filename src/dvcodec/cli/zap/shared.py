@@ -271,8 +271,8 @@ class _Index:
         return self.entries[name].deleted_rows() if name in self.entries else RowSet()
 
 
-def find_segments(names: list[str], *, with_deleted: bool) -> list[tuple[Target, RowSet]]:
-    """Return the segments of some names, each with its deleted documents.
+def find_segments(targets: list[Target], *, with_deleted: bool) -> list[tuple[Target, RowSet]]:
+    """Return the segments among some targets, each with its deleted documents.
 
     Of a folder, these are all segments; of an index, those of its newest snapshot.
 
@@ -280,10 +280,6 @@ def find_segments(names: list[str], *, with_deleted: bool) -> list[tuple[Target,
         UsageError: there is none; or a segment of an index is missing.
         DecodeError: ``root.bolt`` is corrupt.
     """
-    return _find(expand(names), with_deleted)
-
-
-def _find(targets: list[Target], with_deleted: bool) -> list[tuple[Target, RowSet]]:
     indexes: dict[str, _Index | None] = {}
     for folder, name in (split(target.path) for target in targets if target.found):
         indexes.setdefault(folder, None)
@@ -412,7 +408,7 @@ def open_live(name: str, *, with_deleted: bool, unchecked: bool = False) -> Iter
     targets = expand([name])
     alone = len(targets) == 1 and not targets[0].found
     stores = [folder for folder, file in (split(target.path) for target in targets if target.found) if file == _ROOT]
-    found = _find(targets, with_deleted) if alone or len(stores) == 1 else []
+    found = find_segments(targets, with_deleted=with_deleted) if alone or len(stores) == 1 else []
     if not alone and (not found or any(split(target.path)[0] != stores[0] for target, _ in found)):
         raise UsageError(f"{name}: expected one file or one index, found {len(targets)} files in a folder or glob")
     with ExitStack() as stack:
