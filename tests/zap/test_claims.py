@@ -19,10 +19,8 @@ ONE_RUN = bytes.fromhex("3b300000 01 0000 0000 0100 0000 0000".replace(" ", ""))
 """A bitmap with a run, of document 0: such bitmaps are read one by one."""
 READERS: dict[str, Callable[[zap.Segment], Any]] = {
     "lists": lambda segment: list(segment.lists("f")),
-    "terms": lambda segment: list(segment.terms("f")),
     "prefix": lambda segment: list(segment.terms("f", prefix=b"t")),
     "to_arrow terms": lambda segment: list(segment.to_arrow("terms")),
-    "to_arrow postings": lambda segment: list(segment.to_arrow("postings")),
     "merge": lambda segment: zap.merge_segments(BytesIO(), [segment]),
 }
 
