@@ -47,7 +47,10 @@ def test_fields_and_terms(few: Segment) -> None:
         sections = (info.synonyms, info.vectors, info.shapes)
         assert [row[name] for name in ("synonyms", "vectors", "shapes")] == [at is not None for at in sections]
     for row in rows(few, "terms"):
-        address = few.dictionary(row["field"]).get(row["term"])  # type: ignore[union-attr]  # it has this term
+        dictionary = few.dictionary(row["field"])
+        assert dictionary is not None
+        address = dictionary.get(row["term"])
+        assert address is not None
         assert (row["one_hit"], row["offset"]) == ((True, None) if address >> 63 else (False, address))
 
 

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -51,6 +52,7 @@ _COUNT = 8
 """Bytes before the bitmaps of a roaring64."""
 _KEY = 4
 _MIN_BITMAP = 8
+_NO_RUNS = COOKIE_NO_RUNS.to_bytes(4, "little")
 _MEMBER_BYTES = 16
 """Bytes of a decoded member."""
 
@@ -147,7 +149,10 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
         for k in range(first, first + count):
             one.u32le("synonym of a term")
             begins[k] = one.pos
-            walk(one)
+            if (size := _plain_size(one.view, one.pos)) is None:
+                walk(one)
+            else:
+                one.pos += size
             lengths[k] = one.pos - begins[k]
         one.expect_end("a synonym list")
     keys = u32(data, begins - _KEY)
@@ -160,6 +165,22 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
             actual=keys[i + 1],
         )
     return owner, keys, begins, lengths
+
+
+def _plain_size(view: memoryview, at: int) -> int | None:
+    """Return the size of a bitmap without runs by its last container: all are checked when it is expanded.
+
+    None for any other bitmap, and if the size is not possible.
+    """
+    count = int.from_bytes(view[at + 4 : at + 8], "little")
+    offsets = at + 8 + 4 * count
+    body = offsets + 4 * count
+    if view[at : at + 4] != _NO_RUNS or not count or body > len(view):
+        return None
+    card = int.from_bytes(view[offsets - 2 : offsets], "little") + 1
+    last = int.from_bytes(view[body - 4 : body], "little")
+    size = last + (2 * card if card <= ARRAY_MAX else BITSET_BYTES)
+    return size if body - at <= last and size <= len(view) - at else None
 
 
 def encode_synonym_lists(counts: Index, members: Index, docs: Index) -> ByteStrings:

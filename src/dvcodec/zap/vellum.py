@@ -191,6 +191,24 @@ class States:
             raise self._fail(addr, "target", f"0 or an address of at least {HEADER}", target)
         return target
 
+    def find(self, addr: int, key: int) -> tuple[int, int] | None:
+        """Return target and output of the transition of the state at `addr` (not 0) with the input byte `key`.
+
+        Raises:
+            NotCanonical: as `frame`, or that target is outside.
+        """
+        _, inputs, size, output_size, top, bottom = self.frame(addr)
+        i = inputs.find(key)
+        if i < 0:
+            return None
+        view, output = self.view, 0
+        at = top - (i + 1) * size
+        delta = 1 if size == _HERE else int.from_bytes(view[at : at + size], "little")
+        if output_size:
+            at = top - len(inputs) * size - (i + 1) * output_size
+            output = int.from_bytes(view[at : at + output_size], "little")
+        return self._target(addr, bottom, delta), output
+
     def parse(self, addr: int) -> State:
         """Read the state at `addr`, which is 0 or the address of a byte of the states.
 
@@ -490,14 +508,16 @@ class Fst:
         Raises:
             NotCanonical: a visited state is corrupt.
         """
-        state, value = self.states.parse(self.root), 0
+        if not self.num_keys:
+            return None
+        addr, value = self.root, 0
         for byte in key:
-            i = state.inputs.find(byte)
-            if i < 0:
+            found = self.states.find(addr, byte) if addr else None
+            if found is None:
                 return None
-            value += state.outputs[i]
-            state = self.states.parse(state.targets[i])
-        return value + state.output & _TOP if state.final else None
+            addr, value = found[0], value + found[1]
+        last = self.states.parse(addr)
+        return value + last.output & _TOP if last.final else None
 
     def range(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """Yield keys and values, ascending, from `start` to `stop`, exclusive (None: to the end).
