@@ -367,7 +367,7 @@ def write_keys(
                 shared += 1
             if shared == after or (shared < end and data[begin + shared] > data[following + shared]):
                 return np.int64(ODD), np.int64(ODD)
-        if end == shared or end == 0:
+        if not end or end == shared:
             # This key is a prefix of the next one.
             if end:
                 top += 1

@@ -823,8 +823,8 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
     strings = keys if isinstance(keys, ByteStrings) else ByteStrings.from_list(keys)
     found = _compiled(strings, values)
     if found is None:
-        writer = _Writer()
-        root = writer.add(strings.to_list(), values.tolist())
+        writer, ordered = _Writer(), strings.to_list()
+        root = writer.add(ordered, values.tolist(), _common_prefixes(ordered))
         found = bytes(writer.out), root
     states, root = found
     return states + len(strings).to_bytes(8, "little") + root.to_bytes(8, "little")
@@ -858,11 +858,20 @@ def _compiled(keys: ByteStrings, values: NDArray[np.uint64]) -> tuple[bytes, int
         room *= 2
 
 
-def _common_prefix(left: bytes, right: bytes) -> int:
-    """Return the length of the common prefix of two keys."""
-    size = min(len(left), len(right))
-    differing = int.from_bytes(left[:size], "big") ^ int.from_bytes(right[:size], "big")
-    return size - (differing.bit_length() + 7) // 8
+def _common_prefixes(keys: list[bytes]) -> list[int]:
+    """Return the length of the common prefix of each key and the next one; 0 for the last.
+
+    Raises:
+        UsageError: keys that do not ascend strictly.
+    """
+    sizes = []
+    for left, right in pairwise(keys):
+        if left >= right:
+            raise UsageError(f"keys must be strictly ascending, but {right!r} comes after {left!r}")
+        size = min(len(left), len(right))
+        differing = int.from_bytes(left[:size], "big") ^ int.from_bytes(right[:size], "big")
+        sizes.append(size - (differing.bit_length() + 7) // 8)
+    return [*sizes, 0][: len(keys)]
 
 
 class _Writer:
@@ -878,16 +887,14 @@ class _Writer:
         self.nodes: tuple[list[Any], list[Any]] = ([None] * _BUCKETS, [None] * _BUCKETS)
         self.addrs = ([0] * _BUCKETS, [0] * _BUCKETS)
 
-    def add(self, keys: list[bytes], values: list[int]) -> int:
-        """Write the states of all keys, with a value each, and return the address of the root.
+    def add(self, keys: list[bytes], values: list[int], common: list[int]) -> int:
+        """Write the states of all keys and return the address of the root.
 
-        Raises:
-            UsageError: keys that do not ascend strictly.
+        Args:
+            keys: strictly ascending.
+            values: one per key.
+            common: see `_common_prefixes`.
         """
-        for key, following in pairwise(keys):
-            if key >= following:
-                raise UsageError(f"keys must be strictly ascending, but {following!r} comes after {key!r}")
-        common = [*map(_common_prefix, keys, keys[1:]), 0][: len(keys)]
         out, last, size = self.out, self.last, len(self.out)
         nodes0, nodes1 = self.nodes
         addrs0, addrs1 = self.addrs
