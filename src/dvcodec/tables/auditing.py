@@ -233,35 +233,23 @@ class FilesInFolder:
         return np.append(self.listed.sizes, UNKNOWN)[np.fromiter(found, np.int64, len(locations))]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFiles:
-    """Result of checking data files.
+def _not_checked(skipped: Sequence[str], unchecked: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Say what was not checked of data files; see `Snapshot.blind_spots`.
 
-    Attributes:
-        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``, ``physical-rows``,
-            ``column-bounds`` and those of `Snapshot.check_contents`.
-        counted: data files whose footer was read.
+    Args:
         skipped: paths of those with an unknown format.
         unchecked: columns whose bounds could not be compared, each with the number of data files.
     """
-
-    findings: tuple[Finding, ...]
-    counted: int
-    skipped: tuple[str, ...]
-    unchecked: Mapping[str, int]
-
-    def notes(self) -> Iterator[tuple[str, str]]:
-        """Say what was not checked; see `Snapshot.blind_spots`."""
-        if self.skipped:
-            more = len(self.skipped) - 1
-            which = f"{self.skipped[0]}{f' and {more} more' if more else ''}"
-            yield "rows-not-counted", f"the rows of {which} were not counted: the format of the footer is not supported"
-        if self.unchecked:
-            listed = [f"{name} ({counted(count, 'data file')})" for name, count in self.unchecked.items()]
-            more = len(listed) - _MOST_LISTED
-            which = ", ".join([*listed[:_MOST_LISTED], *([counted(more, "more column")] if more > 0 else [])])
-            why = "were not compared with the footers, which lack them or order them otherwise"
-            yield "bounds-not-compared", f"the bounds of {which} {why}"
+    if skipped:
+        more = len(skipped) - 1
+        which = f"{skipped[0]}{f' and {more} more' if more else ''}"
+        yield "rows-not-counted", f"the rows of {which} were not counted: the format of the footer is not supported"
+    if unchecked:
+        listed = [f"{name} ({counted(count, 'data file')})" for name, count in unchecked.items()]
+        more = len(listed) - _MOST_LISTED
+        which = ", ".join([*listed[:_MOST_LISTED], *([counted(more, "more column")] if more > 0 else [])])
+        why = "were not compared with the footers, which lack them or order them otherwise"
+        yield "bounds-not-compared", f"the bounds of {which} {why}"
 
 
 def _to_check(vectors: VectorColumns, stored: FilesInFolder | None) -> list[tuple[str, Index]]:
@@ -287,7 +275,7 @@ def check_data_files(
     *,
     deep: bool = False,
     progress: Callable[[int], object] = lambda _: None,
-) -> CheckedFiles:
+) -> tuple[list[Finding], int, list[tuple[str, str]]]:
     """Compare the sizes, the rows and the bounds of columns of data files with the metadata.
 
     Files are looked up in the listing of the table's folder; those elsewhere, and local ones behind links to folders,
@@ -300,6 +288,11 @@ def check_data_files(
         threads: number of files read concurrently.
         deep: True reads the footer of each file that could be opened, and verifies search segments.
         progress: with `deep`, called with the number of files done.
+
+    Returns:
+        ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``, ``physical-rows``, ``column-bounds`` and
+        the findings of `Snapshot.check_contents`; the number of data files whose footer was read; notes on what was
+        not checked.
 
     Raises:
         MissingExtra: a package that reads the footers is not installed.
@@ -348,7 +341,7 @@ def check_data_files(
             if rows is None:
                 skipped.append(file.path)
             progress(done)
-    return CheckedFiles(tuple(findings), opened, tuple(skipped), unchecked)
+    return findings, opened, list(_not_checked(skipped, unchecked))
 
 
 def _may_be_wrong(snapshot: Snapshot, stored: FilesInFolder | None) -> Index:
@@ -607,13 +600,12 @@ def audit(
     notes = list(snapshot.blind_spots(deep=deep))
     counted = None
     if deep or stored is not None or snapshot.damaged_files():
-        files = check_data_files(
+        of_files, opened, unchecked_files = check_data_files(
             snapshot, stored, readers, deep=deep, progress=lambda done: advance(before_files + done)
         )
-        findings += (finding.in_snapshot(number) for finding in files.findings)
-        if deep:
-            counted = files.counted
-        notes += files.notes()
+        findings += (finding.in_snapshot(number) for finding in of_files)
+        counted = opened if deep else None
+        notes += unchecked_files
     if stored is not None:
         try:
             of_table += find_orphans(table, stored)

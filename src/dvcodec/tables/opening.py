@@ -154,7 +154,7 @@ def _of_folder(
 
 
 def _how_to_reach(location: str) -> str:
-    """Say how a table is named that is no folder here: one of a catalog, or a path of Databricks."""
+    """Say how a table is named that is not a folder here: one of a catalog, or a path of Databricks."""
     if not location.startswith("dbfs:"):
         named = "." in location and "/" not in location
         return "; a table of a catalog is opened with the catalog (--catalog)" if named else ""

@@ -90,11 +90,6 @@ class RepairAction:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_committed(self) -> bool:
-        """Whether `commit_repair` can commit it; the others are for other tools."""
-        return self.action in _COMMITTED
-
-    @property
     def restores_rows(self) -> bool:
         """Whether rows that are deleted now become live again, or may."""
         return self.action in _RESTORING or self.details.get("lossless") is False
@@ -555,15 +550,6 @@ def _corrected(snapshot: Snapshot, vector: DeletionVector) -> Correction | None:
 MENDED = frozenset({*_Planner.plans, *_STALE}) - {"orphan-vector-file", "orphan-data-file"}
 """Checks whose findings a repair may fix."""
 _RESTORING = frozenset({"take-from-snapshot", "restore-rows"})
-_COMMITTED = _RESTORING | {
-    "correct-bits",
-    "merge-vectors",
-    "drop-vectors",
-    "write-again",
-    "correct-range",
-    "correct-cardinality",
-    "correct-file-size",
-}
 _LEFT = {
     "rewrite-paths": "the vectors are for data files at other paths: the whole table has to be rewritten to them",
     "remove-file": "a commit in progress may need it: expiring snapshots, vacuuming or removing orphans removes it",
@@ -686,7 +672,7 @@ class _NewVectors:
         self._right: dict[DeletionVector, DeletionVector] = {
             vector: read
             for action in plan.actions
-            if action.action in _COMMITTED - _RESTORING and action.reads and self._accepts(action)
+            if action.action not in _RESTORING and action.reads and self._accepts(action)
             for vector, read in zip(action.replaces, action.reads, strict=True)
         }
         self._recovered: dict[DeletionVector, RepairAction] = {
@@ -704,8 +690,8 @@ class _NewVectors:
         """Return why an action cannot be committed; None if it can."""
         if not self._accepts(action):
             return "deleted rows would be live again: committed if that is accepted (--accept-restored-rows)"
-        if action.action not in _COMMITTED:
-            return _LEFT.get(action.action, "it is not known how to commit it")
+        if action.action in _LEFT:
+            return _LEFT[action.action]
         for vector in action.replaces:
             found = self._of(vector)
             if isinstance(found, str):

@@ -389,7 +389,7 @@ class Snapshot(LiveRows):
 
         Returns:
             Data files of which this is equal, and the footers' schemas too, are read alike. None: that is not known, it
-            is no Parquet file, or some of its records are no rows.
+            is not a Parquet file, or some of its records are not rows.
 
         Raises:
             UsageError, DecodeError, Unsupported: see `rows`.
@@ -784,7 +784,7 @@ class Contents(Generic[Item]):
         self.add(items)
 
     def step(self, gone: Mapping[Key, Item], new: Mapping[Key, Item]) -> tuple[list[Item], list[Item]]:
-        """Take out and put in items; those that come again in the same form are no change.
+        """Take out and put in items; those that come again in the same form are not a change.
 
         Returns:
             All items of the data files that change: before, and now.

@@ -112,7 +112,6 @@ def _finder(
         return keys_finder(keys, on)
     from dvcodec.tables.deleting.positions import positions_finder  # noqa: PLC0415
 
-    assert positions is not None  # noqa: S101
     return positions_finder(positions)
 
 

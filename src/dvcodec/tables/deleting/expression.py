@@ -136,8 +136,8 @@ def operands(node: Node) -> list[Node]:
     return found
 
 
-def ranges_of(expression: pc.Expression | None, schema: pa.Schema) -> Mapping[str, Range]:
-    """Return ranges of integer columns outside of which an expression is not true; none for one that is not known.
+def ranges_of(expression: pc.Expression, schema: pa.Schema) -> Mapping[str, Range]:
+    """Return ranges of integer columns outside of which an expression is not true.
 
     Args:
         expression: of the columns of `schema`.
@@ -149,7 +149,7 @@ def ranges_of(expression: pc.Expression | None, schema: pa.Schema) -> Mapping[st
     >>> ranges_of(where, pa.schema([("a", pa.int64()), ("b", pa.string())]))
     {'a': Range(low=3, high=9)}
     """
-    if expression is None or not all(any(getattr(types, is_one)(kind) for is_one in _PICKLED) for kind in schema.types):
+    if not all(any(getattr(types, is_one)(kind) for is_one in _PICKLED) for kind in schema.types):
         return {}
     try:
         return _ranges(parse(expression))

@@ -153,19 +153,14 @@ class _Keys:
         self._stored: KeyStore | None = None
 
     def bind(self, snapshot: Snapshot) -> Condition:
-        schema = snapshot.schema(self._on)
-        kinds = [joinable(field.type, field.name) for field in schema]
-        stored = self._stored
-        if stored is None:
+        kinds = [joinable(field.type, field.name) for field in snapshot.schema(self._on)]
+        if self._stored is None:
             with open_batches(self._keys, self._on, kinds, "keys") as batches:
-                stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds)
+                self._stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds)
             self._keys = None  # a reader cannot be read again, and the others need not be
-        elif stored.schema.types != kinds:
-            if not isinstance(stored, MemoryKeys):
-                raise UsageError(f"keys: the type of a column changed meanwhile ({', '.join(self._on)}): delete again")
-            stored = store_keys((_cast(batch, kinds, self._on) for batch in stored.batches()), kinds)
-        self._stored = stored
-        return _KeysCondition(stored, self._on)
+        elif self._stored.schema.types != kinds:
+            raise UsageError(f"keys: the type of a column changed meanwhile ({', '.join(self._on)}): delete again")
+        return _KeysCondition(self._stored, self._on)
 
 
 def _cast(batch: pa.RecordBatch, kinds: Sequence[pa.DataType], names: Sequence[str]) -> pa.RecordBatch:
@@ -262,7 +257,7 @@ class MemoryKeys(KeyStore):
         self._keys = keys.sort_by(keys.column_names[0]).combine_chunks()
         others = [_sorted(keys.column(name)) for name in keys.column_names[1:]]
         self._columns = [_Ordered(values) for values in (self._keys.column(0), *others)]
-        self.ranges = [_range_of(values) for values in keys.columns]
+        self.ranges = [column.range for column in self._columns]
 
     def may_match(self, known: Sequence[ColumnBounds]) -> bool:
         for column, bounds in zip(self._columns, known, strict=True):
@@ -277,10 +272,6 @@ class MemoryKeys(KeyStore):
         found = pa.Table.from_batches([rows]).join(keys, self.schema.names, join_type="left semi")
         return np.asarray(found.column(POSITION), np.int64)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the keys."""
-        return iter(self._keys.to_batches())
-
 
 class _Ordered:
     """Sorted values; NaN come last."""
@@ -290,6 +281,11 @@ class _Ordered:
         self._count = len(values)
         if pa.types.is_floating(values.type):
             self._count -= pc.sum(pc.is_nan(values), min_count=0).as_py()
+
+    @property
+    def range(self) -> Range:
+        """The range that they are in."""
+        return _range(self._values[0], self._values[-1]) if len(self._values) else Range()
 
     def between(self, known: ColumnBounds) -> tuple[int, int]:
         """Return the range of the values that a column of these bounds may have."""
@@ -308,11 +304,6 @@ class _Ordered:
     def _first(self, beyond: Any) -> int:
         """Return the first place of which that is true, of those before NaN: bounds are those of files without."""
         return bisect.bisect_left(range(self._count), True, key=lambda i: bool(beyond(self._values[i]).as_py()))
-
-
-def _range_of(values: Any) -> Range:
-    ends = pc.min_max(values) if types.is_integer(values.type) else {}
-    return _range(ends["min"], ends["max"]) if ends else Range()
 
 
 def _range(least: pa.Scalar[Any], most: pa.Scalar[Any]) -> Range:

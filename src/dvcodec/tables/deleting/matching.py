@@ -18,7 +18,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.deleting.small_files import SmallFiles
 from dvcodec.tables.model import DataFile, OnDemand, PhysicalRows, paths_of
-from dvcodec.tables.rows.bounds import ColumnBounds, Range
+from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, Range
 from dvcodec.tables.snapshots.reading import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
@@ -42,21 +42,23 @@ class Condition(ABC):
         position: name of the batches' column of physical positions; none of `columns` has it.
         batch_rows: maximum rows in a batch.
         ranges: of integer columns: no row outside of them meets it. By these, many data files are ruled out at once.
+        bounds: what a filter that follows from it says of bounds; None if nothing is known to follow.
     """
 
     columns: tuple[str, ...]
     position: str
     batch_rows: int = BATCH_ROWS
     ranges: Mapping[str, Range] = MappingProxyType({})
+    bounds: FilterBounds | None = None
 
     @cached_property
     def of_values(self) -> dict[tuple[Any, ...], bool]:
         """Whether a row with these values of all columns meets it, as far as that has been evaluated."""
         return {}
 
-    @abstractmethod
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether rows may meet it, by what metadata records of the columns; True if that is not known."""
+        return self.bounds is None or self.bounds.may_be_true(known)
 
     def wants(self, start: int, rows: int, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: ARG002
         """Whether a row group may have such rows; a `RowGroupFilter`."""

@@ -159,7 +159,7 @@ def _of_text(file: Source, kinds: Mapping[str, pa.DataType], delimiter: str, wha
         if not types.is_integer(kind):
             return found
         if pc.all(pc.match_substring_regex(found, _INTEGER), min_count=0).as_py() is False:
-            raise UsageError(f"{what}: column {name} has a field that is no integer; {how}")
+            raise UsageError(f"{what}: column {name} has a field that is not an integer; {how}")
         return found.cast(kind)
 
     for name, kind in kinds.items():

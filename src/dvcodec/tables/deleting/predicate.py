@@ -181,15 +181,12 @@ class _ExpressionCondition(Condition):
             raise self._error(problem)
         self._expression = expression
         known = weaker(tree, schema)
-        self._bounds = None if known is None else FilterBounds(known, schema)
-        self.ranges = ranges_of(known, schema)
+        if known is not None:
+            self.bounds, self.ranges = FilterBounds(known, schema), ranges_of(known, schema)
 
     def _error(self, why: str) -> UsageError:
         advice = next((f"; {what}" for part, what in _ADVICE.items() if part in why), "")
         return UsageError(f"{self.name}: {why}{advice} (columns {', '.join(self.columns):.300})")
-
-    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
-        return self._bounds is None or self._bounds.may_be_true(known)
 
     def positions(
         self,

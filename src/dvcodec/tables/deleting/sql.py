@@ -266,12 +266,8 @@ class SqlCondition(Condition):
         self._refuse(check_comparisons(tree, self._types, self._ask))
         literals = Literals(self._engine, self._kinds, schema)
         self._weaker = None if any(nodes(tree, "COLLATE")) else weaker(tree, literals)
-        self._bounds = None if self._weaker is None else FilterBounds(self._weaker, schema)
-        self.ranges = ranges_of(self._weaker, schema)
-
-    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
-        """Whether a row with values in these bounds can match; see `Condition.may_match`."""
-        return self._bounds is None or self._bounds.may_be_true(known)
+        if self._weaker is not None:
+            self.bounds, self.ranges = FilterBounds(self._weaker, schema), ranges_of(self._weaker, schema)
 
     def positions(
         self,

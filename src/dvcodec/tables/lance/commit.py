@@ -21,7 +21,6 @@ specification).
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported
 from dvcodec.core.extras import require_extra
 from dvcodec.core.vector import DvLocation
 from dvcodec.io.storage import run_bounded
@@ -141,7 +140,6 @@ class NextVersion:
         return {"version": version, "manifest_path": path.lstrip("/")}
 
 
-_NAME = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)\.(arrow|bin)")
 _FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
 _WRITE_AHEAD_LOG = "_mem_wal"
 _UNKNOWN = "check the table state before retrying: "
@@ -250,15 +248,8 @@ class LanceCommitter(Committer[LanceSnapshot]):
 
 
 def _write(folder: Folder, version: int, delete: FileDelete, written: list[str]) -> DvLocation:
-    """Write the deletion file of a fragment and read it back.
-
-    Raises:
-        UsageError: rows that the fragment does not have.
-    """
-    rows, file = delete.rows, delete.data_file
-    fragment, physical_rows = FragmentRecord.of(file).id, file.physical_rows
-    if (rows.max or 0) >= (physical_rows or 0):
-        raise UsageError(f"{file.path}: row {rows.max} of a fragment of {physical_rows} rows")
+    """Write the deletion file of a fragment and read it back."""
+    rows, file, fragment = delete.rows, delete.data_file, FragmentRecord.of(delete.data_file).id
     before = DeletionRecord.of(delete.replaced[0]).file.kind if delete.replaced else None
     kind = choose_kind(rows.cardinality, before)
     name = DeletionFile(kind, fragment, version, secrets.randbits(64), rows.cardinality)
@@ -267,7 +258,7 @@ def _write(folder: Folder, version: int, delete: FileDelete, written: list[str])
     written.append(path)
     folder.storage.put_if_absent(path, data)
     with folder.storage.open(path) as source:
-        found = read_deletion_file(source, num_deleted_rows=rows.cardinality, physical_rows=physical_rows)
+        found = read_deletion_file(source, num_deleted_rows=rows.cardinality, physical_rows=file.physical_rows)
     check_read_back(path, {file.path: rows}, {file.path: found})
     return DvLocation("lance", path, 0, len(data), rows.cardinality, file.path, len(data))
 
@@ -279,26 +270,21 @@ def _changes(base: LanceSnapshot, deletes: Sequence[FileDelete], written: Writte
     updated, gone = [], []
     for one in deletes:
         number = FragmentRecord.of(one.data_file).id
-        fragment = dataset.get_fragment(number)
-        if fragment is None:  # the library would ignore it
-            raise UsageError(f"{folder.location}: version {base.info.id} does not have fragment {number}")
         if one.whole:
             gone.append(number)
         else:
             location = written.locations.get(one.data_file.path)
             file = None if location is None else _deletion_file(location)
-            updated.append(replace(fragment.metadata, deletion_file=file))
+            updated.append(replace(dataset.get_fragment(number).metadata, deletion_file=file))
     return updated, gone
 
 
 def _deletion_file(location: DvLocation) -> Any:
     """Return the entry of the manifest for a file of `_write`."""
-    match = _NAME.fullmatch(split(location.path)[1])
-    if match is None:
-        raise UsageError(f"{location.path}: not the name of a deletion file")
     fragments = require_extra("lance.fragment", "lance", "pylance")
-    version, number, kind = int(match[2]), int(match[3]), _FILE_TYPES[match[4]]
-    return fragments.DeletionFile(version, number, kind, location.cardinality, None)
+    name, _, ending = split(location.path)[1].partition(".")
+    _, version, number = map(int, name.split("-"))
+    return fragments.DeletionFile(version, number, _FILE_TYPES[ending], location.cardinality, None)
 
 
 def _refusal(error: BaseException, source: str) -> BaseException:

@@ -99,8 +99,8 @@ class FilterBounds:
     A filter that pyarrow cannot evaluate rules nothing out.
 
     Args:
-        filter_: see `may_be_true`.
-        schema: see `may_be_true`.
+        filter_: of the columns of `schema`.
+        schema: what the filter reads, at least.
     """
 
     def __init__(self, filter_: pc.Expression, schema: pa.Schema) -> None:
@@ -119,39 +119,29 @@ class FilterBounds:
         key = tuple(known.get(name, _NOTHING) for name in self._schema.names)
         found = self._found.get(key)
         if found is None:
-            found = may_be_true(self._filter, self._schema, known)
+            found = self._is_possible(key)
             if len(self._found) < _MOST_FOUND:
                 self._found[key] = found
         return found
 
-
-def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:
-    """Whether a filter can be true of a row; True if that is not known.
-
-    Args:
-        filter_: of the columns of `schema`.
-        schema: what the filter reads, at least.
-        known: of these columns.
-
-    Raises:
-        pyarrow.ArrowException: the filter is not one of these columns.
-    """
-    cases: list[list[pc.Expression]] = []
-    count = 1
-    for name in schema.names:
-        if known.get(name, _NOTHING) != _NOTHING:
-            found = _cases(name, known[name])
-            count *= max(len(found), 1)
-            if count > _COMBINATIONS:
-                break
-            cases.append(found)
-    file_format, filesystem = _format()
-    fragments = [
-        file_format.make_fragment("", filesystem, reduce(and_, chosen, ds.scalar(True)))
-        for chosen in itertools.product(*cases)
-    ]
-    dataset = ds.FileSystemDataset(fragments, schema, file_format, filesystem)
-    return any(True for _ in dataset.get_fragments(filter_))
+    def _is_possible(self, known: tuple[ColumnBounds, ...]) -> bool:
+        """Whether the filter can be true in one of the cases that are possible by the bounds of each column."""
+        cases: list[list[pc.Expression]] = []
+        count = 1
+        for name, bounds in zip(self._schema.names, known, strict=True):
+            if bounds != _NOTHING:
+                found = _cases(name, bounds)
+                count *= max(len(found), 1)
+                if count > _COMBINATIONS:
+                    break
+                cases.append(found)
+        file_format, filesystem = _format()
+        fragments = [
+            file_format.make_fragment("", filesystem, reduce(and_, chosen, ds.scalar(True)))
+            for chosen in itertools.product(*cases)
+        ]
+        dataset = ds.FileSystemDataset(fragments, self._schema, file_format, filesystem)
+        return any(True for _ in dataset.get_fragments(self._filter))
 
 
 def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:

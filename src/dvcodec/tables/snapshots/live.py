@@ -271,7 +271,7 @@ def _scan(
     *,
     deleted: bool = False,
 ) -> _Scan:
-    """Return what reads rows of a snapshot, or of a data file, without files whose records are no rows yet."""
+    """Return what reads rows of a snapshot, or of a data file, without files whose records are not rows yet."""
     finder = None if where is None else where_finder(where)
     if finder is not None:
         finder.prepare(snapshot)

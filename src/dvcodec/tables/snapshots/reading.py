@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -206,10 +206,8 @@ def read_vectors(
     Raises:
         MissingExtra: a package that reads them is not installed.
     """
-    columns = VectorColumns(vectors, {})
-    for read in _read_all(snapshot, columns, np.zeros(len(vectors), np.bool_), threads, progress):
-        assert isinstance(read, VectorRead)  # noqa: S101
-        yield read
+    none = np.zeros(len(vectors), np.bool_)
+    return cast("Iterator[VectorRead]", _read_all(snapshot, VectorColumns(vectors, {}), none, threads, progress))
 
 
 def read_and_count(

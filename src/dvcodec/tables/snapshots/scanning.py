@@ -76,7 +76,7 @@ class FileDeletes:
             different rows.
         unreadable: number of its vectors that could not be read.
         other_deletes: what else deletes its rows, which are not counted: see `Snapshot.other_deletes`.
-        hidden: whether its records are no rows yet: see `Snapshot.is_hidden`.
+        hidden: whether its records are not rows yet: see `Snapshot.is_hidden`.
     """
 
     data_file: DataFile
@@ -549,7 +549,7 @@ class Totals:
         in_doubt: data files with a vector that could not be read or contradicts the metadata or another vector.
         other_deletes: data files with rows that are deleted by other means than vectors, and not counted.
         uncounted: data files without a recorded row count.
-        hidden: data files whose records are no rows yet, and not counted (Paimon's that wait for compaction).
+        hidden: data files whose records are not rows yet, and not counted (Paimon's that wait for compaction).
         rows: physical rows as recorded; None if not recorded for all data files.
         deleted: deleted rows; None if only a lower bound is known.
         min_deleted: lower bound of the deleted rows: those of vectors that could be read and are not in doubt.
