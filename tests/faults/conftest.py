@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -80,18 +79,3 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     yield found
     if found.mounted:
         subprocess.run(["umount", "--lazy", str(found.folder)], check=True)
-
-
-@pytest.fixture
-def device() -> Callable[[Path, str], None]:
-    """Make a node of a device: ``null`` or ``full``; skips where that is not allowed."""
-
-    def make(path: Path, kind: str) -> None:
-        try:
-            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, {"null": 3, "full": 7}[kind]))
-            path.open("wb").close()
-        except (AttributeError, OSError) as err:
-            path.unlink(missing_ok=True)
-            pytest.skip(f"no device can be made here: {err}")
-
-    return make

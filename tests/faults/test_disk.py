@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,25 +153,6 @@ def test_folder_that_goes_away(moved: bool, tmp_path: Path) -> None:
         assert all(PARTIAL.fullmatch(path.name) for path in (tmp_path / "elsewhere").iterdir())
 
 
-def test_folder_that_comes_in_the_way(tmp_path: Path) -> None:
-    def write() -> None:
-        with open_sink(tmp_path / "x") as sink:
-            sink.write(b"abc")
-            (tmp_path / "x").mkdir()
-
-    with pytest.raises(IsADirectoryError) as caught:
-        write()
-    assert caught.value.filename == str(tmp_path / "x")
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_path_through_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"old")
-    with pytest.raises(NotADirectoryError) as caught, open_sink(tmp_path / "file" / "x"):
-        pass
-    assert caught.value.filename == str(tmp_path / "file" / "x")
-
-
 def test_links_in_a_circle_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -193,47 +173,3 @@ def test_unfinished_file_shows_no_more_than_the_old_one(mode: int, tmp_path: Pat
         (partial,) = (found for found in tmp_path.iterdir() if PARTIAL.fullmatch(found.name))
         assert stat.S_IMODE(partial.stat().st_mode) & ~mode == 0
     assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-# ---------------------------------------------------------------------------------------------------- targets
-
-single_file = pytest.mark.parametrize("writer", params(one for one in WRITERS if one.file and not one.own))
-
-
-@single_file
-def test_target_is_a_folder(writer: Writer, tmp_path: Path) -> None:
-    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
-    target = out / str(writer.file)
-    target.mkdir(parents=True)
-    assert os.strerror(errno.EISDIR) in complaint(writer, inputs, out)
-    assert list(out.rglob("*")) == [target]
-
-
-@pytest.mark.parametrize("writer", params(one for one in WRITERS if one.file))
-def test_target_is_a_link(writer: Writer, tmp_path: Path) -> None:
-    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
-    put_old(writer, inputs, out)
-    link, real = out / str(writer.file), tmp_path / f"real{Path(str(writer.file)).suffix}"
-    link.rename(real)
-    link.symlink_to(real)
-    writer.write(inputs, out)
-    assert link.is_symlink()
-    assert real.read_bytes() != writer.old(inputs)
-    writer.check(real)
-    assert list(out.iterdir()) == [link]
-
-
-@single_file
-@pytest.mark.parametrize("kind", ["null", "full"])
-def test_target_is_a_device(writer: Writer, kind: str, tmp_path: Path, device: Callable[[Path, str], None]) -> None:
-    """A node of our own, which a wrong writer may replace."""
-    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
-    out.mkdir()
-    target = out / str(writer.file)
-    device(target, kind)
-    if kind == "full":
-        assert os.strerror(errno.ENOSPC) in complaint(writer, inputs, out)
-    else:
-        writer.write(inputs, out)
-    assert stat.S_ISCHR(target.stat().st_mode)
-    assert list(out.iterdir()) == [target]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
@@ -89,17 +88,6 @@ def test_hazard_ranges_that_overlap_are_bounded() -> None:
         failures(*(FragmentIds(i, same) for i in range(5)))
 
 
-def test_blocks_of_ranges_that_overlap_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_ids, "_BLOCKS", 1)
-    apart = FragmentIds(7, RowIdSequence((RangeSegment(2**20, 2**30),)))
-    parts = [apart, *(FragmentIds(i, RowIdSequence((RangeSegment(65_535, 65_537),))) for i in range(2))]
-    monkeypatch.setattr(row_ids, "_MOST_BLOCKS", 1)
-    assert failures(*parts).keys() == {"overlap fragment 1"}
-    monkeypatch.setattr(row_ids, "_MOST_BLOCKS", 0)
-    with pytest.raises(LimitExceeded, match=r"expected at most 3 blocks of 65,536 ids for 3 fragments, found 4$"):
-        failures(*parts)
-
-
 @pytest.mark.parametrize("next_row_id", [None, TOP])
 @pytest.mark.parametrize("stop", [2**63, TOP])
 def test_ranges_end_below_2_to_the_63(stop: int, next_row_id: int | None) -> None:
@@ -141,22 +129,3 @@ def test_live_ids_are_those_of_rows_not_deleted(specs: list, data: st.DataObject
     found = states(FragmentIds(0, sequence, RowSet(gone), len(model) or None))
     repeated = len(set(rest)) < len(rest)
     assert found["duplicates", "fragment 0"] is (Status.FAIL if repeated else Status.PASS)
-
-
-def test_real_datasets_are_valid(vectors: Path) -> None:
-    count = 0
-    for path in sorted((vectors / "lance").glob("*/_versions/*.manifest")):
-        manifest = lance.read_manifest(path)
-        if not manifest.has_stable_row_ids:
-            continue
-        parts = []
-        for fragment in manifest.fragments:
-            try:
-                deleted = fragment.deleted_rows(str(path.parent.parent))
-            except FileNotFoundError:  # cleaned up by compaction
-                break
-            parts.append(FragmentIds(fragment.id, fragment.row_id_sequence(), deleted, fragment.physical_rows))
-        else:
-            assert lance.check_row_ids(parts, next_row_id=manifest.next_row_id).ok
-            count += 1
-    assert count > 15

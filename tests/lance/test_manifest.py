@@ -278,16 +278,6 @@ def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
             lance.find_manifest(str(tmp_path), version)
 
 
-def test_both_schemes_in_one_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "_versions"
-    folder.mkdir()
-    for name in (lance.manifest_name(1, "V1"), lance.manifest_name(2, "V1"), lance.manifest_name(3, "V2")):
-        (folder / name).touch()
-    (folder / f"{2**63 + 7}.manifest").touch()  # a detached version
-    assert lance.find_manifest(str(tmp_path)).endswith("/18446744073709551612.manifest")
-    assert lance.find_manifest(str(tmp_path), 2).endswith("/2.manifest")
-
-
 def test_dataset_behind_a_url(vectors: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     source = vectors / "lance" / "array"

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -238,15 +237,6 @@ def test_orphans(tmp_path: Path) -> None:
     assert "in progress" in vector.message
     assert audit(table, orphans=False).findings == ()
     assert audit(table, orphans=False).counts.stored_files is None
-
-
-@pytest.mark.parametrize(("seconds", "young"), [(86_300, True), (86_400, False)])
-def test_orphans_are_young_for_a_day(seconds: int, young: bool, tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    (tmp_path / "orphan.parquet").touch()
-    os.utime(tmp_path / "orphan.parquet", (0, time.time() - seconds))
-    (found,) = audit(table).findings
-    assert ("in progress" in found.message) == young
 
 
 def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:

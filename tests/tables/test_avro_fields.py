@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, partition_names, select
+from samples import avro
 
 
 def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:
@@ -26,23 +25,8 @@ def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:
 
 def forged(folder: Path, schema: Any) -> str:
     """Write a container file without records whose schema fastavro itself would not take."""
-    buffer = io.BytesIO()
-    fastavro.writer(buffer, {"type": "record", "name": "r", "fields": []}, [])
-    old = json.dumps({"type": "record", "name": "r", "fields": []}).encode()
-    data = buffer.getvalue()
-    at = data.index(b"avro.schema") + len(b"avro.schema")
-    size = len(old)
-    assert data[at + 1 + (size > 63) :].startswith(old)
-    text = json.dumps(schema).encode()
-    head, tail = data[:at], data[at + 1 + (size > 63) + size :]
-    length = bytearray()
-    number = len(text) << 1
-    while number > 127:
-        length.append(number & 127 | 128)
-        number >>= 7
-    length.append(number)
     path = folder / "x.avro"
-    path.write_bytes(head + bytes(length) + text + tail)
+    path.write_bytes(avro.header(schema))
     return str(path)
 
 

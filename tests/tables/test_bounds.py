@@ -23,7 +23,7 @@ from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows import data_file as row_groups
-from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
+from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, safe_text
 from dvcodec.tables.rows.columns import Column, file_columns
 from dvcodec.tables.rows.data_file import skipped_groups
 from tables.deleting.plain import PlainTable, exact_bounds
@@ -65,8 +65,6 @@ def ints(lower: int | None, upper: int | None, **others: bool) -> ColumnBounds:
     ],
 )
 def test_one_column(where: Any, known: ColumnBounds, may: bool) -> None:
-    assert may_be_true(where, INT, {"n": known}) is may
-    assert may_be_true(where, INT, {})
     filtered = FilterBounds(where, INT)
     assert (filtered.may_be_true({"n": known}), filtered.may_be_true({})) == (may, True)
 
@@ -93,7 +91,7 @@ def test_no_matching_row_is_left_out(seed: int, count: int) -> None:
     for _ in range(5):
         where = random_predicate(chance).expression
         if rows.filter(where).num_rows:
-            assert may_be_true(where, SCHEMA, known), where
+            assert FilterBounds(where, SCHEMA).may_be_true(known), where
 
 
 def test_partition_values() -> None:
@@ -113,8 +111,8 @@ def test_zero_and_its_negative() -> None:
     where = pc.divide(pc.scalar(1.0), pc.field("x")) < 0
     for zero in (0.0, -0.0):
         known = {"x": ColumnBounds(pa.scalar(zero), pa.scalar(zero))}
-        assert may_be_true(where, schema, known)
-        assert not may_be_true(pc.field("x") > 0, schema, known)
+        assert FilterBounds(where, schema).may_be_true(known)
+        assert not FilterBounds(pc.field("x") > 0, schema).may_be_true(known)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=4), st.text(st.characters(codec="utf-8"), max_size=4))

@@ -18,7 +18,7 @@ from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, Required, chosen, file_columns
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, Required, file_columns
 from dvcodec.tables.snapshots.live import export_live, live_batches
 from samples.delta_table import DeltaBuilder
 from samples.iceberg_table import Commit, build_iceberg
@@ -27,13 +27,6 @@ from samples.paimon_table import PaimonFile, build_paimon
 
 def live(table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     return [row for batch in live_batches(table, columns=columns) for row in batch.to_pylist()]
-
-
-def test_chosen() -> None:
-    assert chosen(["a", "b"], None, "t") == ["a", "b"]
-    assert chosen(["a", "b"], ["b", "a"], "t") == ["b", "a"]
-    with pytest.raises(UsageError, match=r"^t has no column 'c': it has c0, .*c9 and 2 more$"):
-        chosen([f"c{i}" for i in range(12)], ["c"], "t")
 
 
 # ------------------------------------------------------------------------------------------------ Delta
@@ -411,16 +404,6 @@ def test_a_null_among_values_is_refused(
 def test_without_nulls_nothing_is_copied() -> None:
     for array in (pa.array([{"x": 1, "y": None}, {"x": 2, "y": "b"}], STRUCT), pa.array([[1], [], None], LIST)):
         assert checked(array) is array
-
-
-def test_records_that_are_no_rows_may_have_nulls() -> None:
-    array = pa.array([{"x": 1}, {"x": None}, None, {"x": 4}], STRUCT)
-    rows = pa.array([True, False, False, True])
-    assert checked(array, nullable=False, rows=rows).filter(rows).to_pylist() == array.filter(rows).to_pylist()
-    with pytest.raises(NotCanonical, match="column c: expected no nulls, found 1 from row 0"):
-        checked(array, nullable=False, rows=pa.array([True, False, True, True]))
-    with pytest.raises(NotCanonical, match=r"column c\.x: expected no nulls, found 1 from row 0"):
-        checked(array, rows=pa.array([True, True, True, True]))
 
 
 def types_of(kind: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:

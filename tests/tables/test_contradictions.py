@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cases import each
-from dvcodec import DecodeError, RowSet, UsageError
+from dvcodec import RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.snapshots.changes import history
 from dvcodec.tables.snapshots.findings import Severity
-from dvcodec.tables.snapshots.live import live_batches
 from dvcodec.tables.snapshots.scanning import totals
 from samples import contradictions, delta_log, paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
@@ -51,18 +50,6 @@ def test_delta_logs(name: str, tmp_path: Path) -> None:
     assert named(tmp_path / "t") == expected
     for one in audit(open_table(str(tmp_path / "t"))).findings:
         assert (one.severity is Severity.WARNING) == (one.check == "delta-empty-checkpoint")
-
-
-def test_delta_in_words(tmp_path: Path) -> None:
-    contradictions.make_delta("old protocol", tmp_path / "t")
-    (finding,) = audit(open_table(str(tmp_path / "t"))).findings
-    assert (finding.severity, finding.snapshot) == (Severity.ERROR, 2)
-    assert finding.expected == "reader version 3 and writer version 7"
-    assert finding.actual == "reader version 1 and writer version 2"
-    assert finding.path == f"{tmp_path}/t/_delta_log/{0:020}.json, line 2"
-    contradictions.make_delta("readers only", tmp_path / "u")
-    (finding,) = audit(open_table(str(tmp_path / "u"))).findings
-    assert finding.actual == "none in writerFeatures"
 
 
 def test_delta_severities(tmp_path: Path) -> None:
@@ -128,21 +115,6 @@ def test_iceberg(name: str, tmp_path: Path) -> None:
     assert named(tmp_path / "t") == expected
     for finding in audit(open_table(str(tmp_path / "t"))).findings:
         assert finding.severity is Severity.ERROR
-
-
-def test_iceberg_in_words(tmp_path: Path) -> None:
-    contradictions.make_iceberg("other tuple", tmp_path / "t")
-    (finding,) = audit(open_table(str(tmp_path / "t"))).findings
-    assert (finding.expected, finding.actual) == ("name=a (the data file's)", "name=b")
-    assert (finding.data_file, len(finding.vectors)) == (f"{tmp_path}/t/data/a", 1)
-    contradictions.make_iceberg("other spec", tmp_path / "u")
-    (finding,) = audit(open_table(str(tmp_path / "u"))).findings
-    assert (finding.expected, finding.actual) == ("0 (the data file's)", "1")
-    contradictions.make_iceberg("older", tmp_path / "v")
-    (finding,) = audit(open_table(str(tmp_path / "v"))).findings
-    assert (finding.expected, finding.actual) == ("at least 2, that of the data file", "1")
-    with pytest.raises(DecodeError, match="sequence_number"):
-        list(live_batches(open_table(str(tmp_path / "v"))))
 
 
 def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -242,11 +214,6 @@ def test_rows_of_lance(own_vectors: Path, tmp_path: Path) -> None:
             assert [note.check for note in found.notes] == ["no-checksum"] * bool(found.counts.vectors)
 
 
-def test_rows_of_scorch(own_vectors: Path) -> None:
-    found = audit(open_table(str(own_vectors / "tables" / "scorch" / "bleve-2.6.1" / "small-v17")), deep=True)
-    assert (found.findings, found.counts.counted_files) == ((), found.counts.data_files)
-
-
 def test_data_files_that_cannot_be_counted(tmp_path: Path) -> None:
     table = DeltaBuilder(tmp_path / "t")
     table.create()
@@ -335,12 +302,3 @@ def test_history_with_unreadable_deletes_of_a_partition(tmp_path: Path) -> None:
     last = list(history(open_table(str(tmp_path / "t"))))[-1]
     assert (last.deleted, last.restored, last.exact, len(last.unreadable)) == (0, 0, False, 1)
     assert [(file.deleted, file.exact) for file in last.files] == [(0, False), (0, False)]
-
-
-def test_no_checksum_is_a_note(own_vectors: Path) -> None:
-    table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life"))
-    found = audit(table)
-    (note,) = found.notes
-    assert (found.findings, note.check, note.severity) == ((), "no-checksum", Severity.INFO)
-    assert found.to_dict()["notes"][0]["check"] == "no-checksum"
-    assert audit(table, 1).notes == ()  # nothing is deleted there

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +17,7 @@ from cases import each
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.rows.data_file import OpenFile, open_data_file, open_parquet, physical_batches
+from samples import avro
 
 ROWS = pa.table({"a": range(1000), "b": [f"row {i}" for i in range(1000)]})
 
@@ -67,25 +67,6 @@ def test_time_that_nanoseconds_do_not_hold_is_refused(tmp_path: Path, nested: bo
         assert len(list(file.read(["a"], 10, ()))) == 1
         with pytest.raises(Unsupported, match="column t: expected times of the years 1678 to 2261"):
             list(file.read(["t"], 10, ()))
-
-
-def test_positions_follow_row_groups(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": range(10), "b": range(10)}), tmp_path / "f", row_group_size=4)
-    with open_parquet(str(tmp_path / "f"), Storage()) as file:
-        parts = list(physical_batches(file, ["b"], batch_rows=3))
-        assert [(start, batch.column("b").to_pylist()) for start, batch in parts] == [
-            (0, [0, 1, 2]),
-            (3, [3]),
-            (4, [4, 5, 6]),
-            (7, [7]),
-            (8, [8, 9]),
-        ]
-        assert [(start, batch.num_rows) for start, batch in physical_batches(file, [], batch_rows=9)] == [
-            (0, 4),
-            (4, 4),
-            (8, 2),
-        ]
-        assert [batch.schema.names for _, batch in physical_batches(file, None)] == [["a", "b"]] * 3
 
 
 def test_rows_are_proven_by_pages(tmp_path: Path) -> None:
@@ -260,27 +241,6 @@ def test_values_that_the_type_does_not_have(tmp_path: Path, said: Any, meant: An
     """Written by one schema, read by another of the same encoding."""
     path = tmp_path / "f.avro"
     schemas = [{"type": "record", "name": "t", "fields": [{"name": "x", "type": kind}]} for kind in (said, meant)]
-    path.write_bytes(container(schemas[1], [(1, encoded(schemas[0], {"x": value}))]))
+    path.write_bytes(avro.header(schemas[1]) + avro.block(1, avro.records(schemas[0], {"x": value})))
     with open_data_file(str(path), Storage(), "avro") as file, pytest.raises(NotCanonical, match="column x"):
         read(file)
-
-
-def encoded(schema: Any, record: Any) -> bytes:
-    import io
-
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, record)
-    return out.getvalue()
-
-
-def number(value: int) -> bytes:
-    value, out = value << 1, b""
-    while value >= 128:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def container(schema: Any, blocks: list[tuple[int, bytes]]) -> bytes:
-    text, sync = json.dumps(schema).encode(), bytes(16)
-    header = b"Obj\1" + number(1) + number(11) + b"avro.schema" + number(len(text)) + text + number(0) + sync
-    return header + b"".join(number(count) + number(len(data)) + data + sync for count, data in blocks)

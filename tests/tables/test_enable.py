@@ -31,7 +31,7 @@ from dvcodec.tables.metadata.json_fields import JsonFields
 from samples import delta_log
 from samples import iceberg_table as iceberg
 from samples.id_tables import make_iceberg
-from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
+from samples.paimon_table import PaimonFile, build_paimon
 from tables.deleting.finders import Where
 from tables.iceberg.deleting import delete as commit_delete
 
@@ -337,18 +337,6 @@ def test_other_tables_of_paimon_are_refused(tmp_path: Path) -> None:
     branch = paimon(tmp_path / "t" / "branch" / "branch-b")
     with pytest.raises(Unsupported, match="branch"):
         enable(open_table(branch))
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_the_last_schema_of_paimon_has_no_next(tmp_path: Path, dry_run: bool) -> None:
-    folder = paimon(tmp_path / "t")
-    last = 2**63 - 1
-    rewrite_json(folder / "schema/schema-0", id=last)
-    (folder / "schema/schema-0").rename(folder / f"schema/schema-{last}")
-    rewrite_json(folder / "snapshot/snapshot-1", schemaId=last)
-    with pytest.raises(Unsupported, match=f"schema-{last}: id: expected at most {last - 1}.*, found {last}"):
-        enable(open_table(folder), dry_run=dry_run)
-    assert [path.name for path in (folder / "schema").iterdir()] == [f"schema-{last}"]
 
 
 # ---------------------------------------------------------------------- Iceberg

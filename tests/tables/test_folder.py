@@ -107,13 +107,6 @@ def test_moved(location: str, recorded: str | None, moved: bool) -> None:
     assert Folder(location, recorded).moved is moved
 
 
-def test_names(location: str) -> None:
-    folder = Folder(location)
-    assert sorted(folder.names()) == ["one", "p=1", "two 2"]
-    assert sorted(folder.names("p=1")) == ["deep", "three"]
-    assert folder.names("nothing") == []
-
-
 def test_read(location: str) -> None:
     folder = Folder(location)
     assert folder.read("two 2") == b"two 2"
@@ -124,18 +117,6 @@ def test_read(location: str) -> None:
     assert folder.read("one") == b"one"
     with pytest.raises(LimitExceeded, match=r"two 2: Limits.max_metadata_bytes: expected at most 4 .*, found 5$"):
         folder.read("two 2")
-
-
-def test_walk(location: str) -> None:
-    folder = Folder(location)
-    found = {file.location: file for file in folder.walk()}
-    names = ("one", "two 2", "p=1/three", "p=1/deep/four")
-    assert found.keys() == {folder.join(name) for name in names}
-    for name in names:
-        file = found[folder.join(name)]
-        assert file.size == len(name)
-        assert file.modified_ms is not None
-        assert abs(file.modified_ms / 1000 - datetime.now(timezone.utc).timestamp()) < 3600
 
 
 @pytest.mark.parametrize(
@@ -201,17 +182,6 @@ PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/
 )
 def test_find(path: str, meant: str | None) -> None:
     assert PathMatcher(Folder("/new/t"), PATHS).find(path) == meant
-
-
-def test_without_data_files() -> None:
-    assert PathMatcher(Folder("/t"), []).find("a.parquet") is None
-
-
-def test_the_same_bare_name_in_another_partition_means_nothing() -> None:
-    files = PathMatcher(Folder("/t", recorded="s3://lake/t"), ["s3://lake/t/data/p=2/000000_0.parquet"])
-    for root in ("s3://lake/t", "/t", "hdfs://old/t"):
-        assert files.find(f"{root}/data/p=1/000000_0.parquet") is None
-        assert files.find(f"{root}/data/p=2/000000_0.parquet") == "s3://lake/t/data/p=2/000000_0.parquet"
 
 
 def test_data_files_elsewhere() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from dvcodec.core.errors import (
     NotCanonical,
     Unsupported,
 )
-from dvcodec.io.storage import run_bounded
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot
 from dvcodec.tables.columns import VectorColumns
 from dvcodec.tables.model import RowReader
@@ -174,38 +172,10 @@ def test_export(tmp_path: Path) -> None:
     assert pq.ParquetFile(out).num_row_groups == 1
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.struct([]),
-        pa.struct([pa.field("x", pa.struct([]))]),
-        pa.list_(pa.struct([])),
-        pa.map_(pa.struct([]), pa.int64()),
-        pa.map_(pa.int64(), pa.struct([])),
-    ],
-    ids=str,
-)
-def test_a_struct_without_fields_is_not_exported(tmp_path: Path, kind: pa.DataType) -> None:
-    """Parquet has none; rows can be read, and other columns exported."""
-
-    class Fieldless(FakeSnapshot):
-        def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-            whole = super().schema().append(pa.field("z", kind))
-            return whole if columns is None else pa.schema([whole.field(name) for name in columns])
-
-    table = make_table(tmp_path)
-    last = table.states[-1]
-    table.states[-1] = Fieldless(table, last.info, last.data_files, last.vectors)
-    sink = beside(tmp_path) / "out.parquet"
-    with pytest.raises(Unsupported, match=r"column z: expected what a Parquet.*--column.*Cannot write struct"):
-        export_live(table, sink)
-    assert not sink.exists()
-    assert export_live(table, sink, columns=["id"]) == len(LIVE)
-
-
 TOO_FAR = pa.array([2**60] * ROWS, pa.timestamp("s"))
 INTERVALS = pa.nulls(ROWS, pa.month_day_nano_interval())
 NULLS = pa.nulls(ROWS, pa.int64())
+FIELDLESS = pa.array([[{}]] * ROWS, pa.list_(pa.struct([])))
 
 
 @pytest.mark.parametrize(
@@ -214,6 +184,7 @@ NULLS = pa.nulls(ROWS, pa.int64())
         (TOO_FAR, True, "Casting from timestamp.s. to timestamp.ms. would result in out of bounds timestamp"),
         (INTERVALS, True, "Unhandled type"),
         (NULLS, False, "Column 'z' is declared non-nullable but contains nulls"),
+        (FIELDLESS, True, "Cannot write struct"),
     ],
 )
 def test_what_the_parquet_writer_refuses_is_one_line(
@@ -258,59 +229,6 @@ def test_export_of_columns_and_of_nothing(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------- read_vectors: threads, order, and how often a file is opened and read
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_results_come_in_order_and_tasks_are_bounded(threads: int) -> None:
-    lock, running, most, taken = threading.Lock(), 0, 0, 0
-
-    def work(item: int) -> int:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        sum(range(item % 3 * 10_000))  # so that later ones end sooner
-        with lock:
-            running -= 1
-        return item * item
-
-    def items() -> Iterator[int]:
-        nonlocal taken
-        for item in range(100):
-            taken += 1
-            yield item
-
-    for done, result in enumerate(run_bounded(work, items(), threads)):
-        assert result == done * done
-        assert taken - done <= 2 * threads + 1
-    assert most <= threads
-
-
-def test_an_error_ends_the_work() -> None:
-    seen = []
-
-    def work(item: int) -> int:
-        seen.append(item)
-        return 1 // (3 - item)
-
-    with pytest.raises(ZeroDivisionError):
-        list(run_bounded(work, range(1000), 2))
-    assert len(seen) < 20
-    with pytest.raises(UsageError, match="threads must be 1 or more, not 0"):
-        list(run_bounded(work, [1], 0))
-
-
-def test_groups_are_in_file_order() -> None:
-    vectors = [
-        DeletionVector("delta", "a", place, place, at) for place, at in (("x", 9), ("y", 1), ("x", 3), ("", None))
-    ]
-    columns = VectorColumns(vectors, {})
-    groups = dict(zip(columns.places.locations, columns.containers, strict=True))
-    assert {name: [vectors[number].offset for number in group] for name, group in groups.items()} == {
-        "x": [3, 9],
-        "y": [1],
-        "": [None],
-    }
 
 
 def test_tasks_are_of_bounded_size() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cases import each
-from cli_runner import run
 from dvcodec import UsageError, report
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
@@ -22,11 +21,6 @@ WRITERS: dict[str, Callable[[Table, str], object]] = {
     "export_live": export_live,
     "report": lambda table, target: report.write(target, audit(table), made=datetime.now(timezone.utc)),
     "convert_table": lambda table, target: convert_table(table, "iceberg", target),
-}
-COMMANDS = {
-    "export-live": ["export-live", "-o"],
-    "report": ["report", "-o"],
-    "convert-table": ["convert-table", "--to", "iceberg", "-o"],
 }
 INSIDE = (
     "t",
@@ -66,16 +60,6 @@ def test_functions(writer: str, folder: Path) -> None:
             WRITERS[writer](open_table("t"), target)
     assert state(folder) == before
     WRITERS[writer](open_table("t"), "t2")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands(command: str, folder: Path) -> None:
-    before = state(folder)
-    for path in INSIDE[:3]:
-        result = run(*COMMANDS[command], path, "t")
-        assert (result.code, result.out) == (2, "")
-        assert result.complaint == f"{path}: expected an output outside of the table t, found one in the table"
-    assert state(folder) == before
 
 
 @each(

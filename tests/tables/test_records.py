@@ -22,10 +22,9 @@ from dvcodec.core.vector import DvLocation
 from dvcodec.io import Storage, storage
 from dvcodec.io.store import Reason
 from dvcodec.io.store.errors import store_error
-from dvcodec.tables import DataFile, DeletionVector, Snapshot, Table, audit, delete, enable, live_batches, open_table
+from dvcodec.tables import DataFile, DeletionVector, Snapshot, Table, audit, delete, live_batches, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry
-from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import MAX_DIGITS, parse_decimal
 from dvcodec.tables.table import check_progress, check_table
@@ -66,13 +65,6 @@ def test_records_are_of_one_format(tmp_path: Path) -> None:
         ManifestEntry.of(file)
     with pytest.raises(UsageError, match="its record is None, not AddFile"):
         AddFile.of(DataFile("a", "/t/a", 1))
-
-
-def test_nothing_is_kept_of_an_error() -> None:
-    cache: Cache[str, int] = Cache(10, lambda value: value)
-    with pytest.raises(ValueError, match="invalid literal"):
-        cache.get("a", lambda: int("x"))
-    assert cache.get("a", lambda: 1) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=40))
@@ -165,17 +157,6 @@ def test_arguments(tmp_path: Path) -> None:
         delete(table, positions=RowSet([1]))
 
 
-def test_representations_are_short_and_say_what_was_done(tmp_path: Path) -> None:
-    built = build_iceberg(tmp_path / "t", VECTOR)
-    table = open_table(built.folder)
-    assert repr(table) == f"<iceberg table {built.folder}>"
-    done = delete(table, positions={built.paths["a"]: RowSet([4])}, dry_run=True)
-    assert repr(done) == (
-        "Deletion(snapshot=101, committed=False, rows=1, files=1, removed=0, retries=0, bytes_written=0, "
-        "repeated=False)"
-    )
-
-
 # -------------------------------------------------- what a table object shows after commits, through it and by others
 
 
@@ -219,17 +200,6 @@ def test_after_a_delete_that_fails(error: type[Exception], tmp_path: Path, monke
         table.delete(positions={path: RowSet([2])}, retries=0)
     is_new = error in (CommitConflict, CommitUnknown)
     assert table.snapshot().info.id == (done.snapshot if is_new else before.id)
-
-
-def test_enabling(tmp_path: Path) -> None:
-    folder = build_iceberg(tmp_path / "t", Commit({"a": 20}), version=2).folder
-    table = open_table(folder)
-    assert isinstance(table, IcebergTable)
-    assert table.metadata.format_version == 2
-    enable(table, dry_run=True)
-    assert table.metadata.format_version == 2
-    enable(table)
-    assert table.metadata.format_version == 3
 
 
 # ---------------------------------------------------------- what is known of a commit whose file could not be created

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from dvcodec.tables import (
     open_table,
     repair_plan,
 )
-from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.snapshots.findings import Finding
@@ -98,15 +97,6 @@ def test_the_plan_repairs(
     read_from = table.snapshot(plan.actions[0].snapshot)
     deleted = [one.rows for vector in plan.actions[0].reads for one in read_from.read(vector)]
     assert RowSet().union(*deleted) == reads
-
-
-def test_lost_rows_are_reported(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    broken(table, tmp_path)
-    (action,) = repair_plan(audit(table), table).actions
-    assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
-    assert action.details == {"recorded_cardinality": 5, "lossless": False}
-    assert "at least 2 rows that were deleted since become live again" in action.message
 
 
 def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> None:
@@ -196,26 +186,6 @@ def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
     assert "merge-vectors" not in [action.action for action in plan.actions]
 
 
-def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
-    class Described(FakeTable):
-        def check_container(
-            self,
-            location: str,  # noqa: ARG002
-            vectors: Sequence[DeletionVector],
-            matcher: PathMatcher,  # noqa: ARG002
-        ) -> Iterator[Finding]:
-            for vector in vectors[:1]:
-                for name in ("blob-ids", "blob-cardinality"):
-                    yield Finding.of_vector(name, vector, "x", 1, 2)
-
-    folder = tmp_path / "table"
-    table = Described(str(folder), make_table(folder).states)
-    plan = repair_plan(audit(table), table)
-    (action,) = plan.actions
-    assert (action.action, action.fixes) == ("write-again", ("blob-ids", "blob-cardinality"))
-    assert plan.unfixed == ()
-
-
 def test_what_a_file_says_of_a_replaced_vector_is_fixed_too(tmp_path: Path) -> None:
     """Of a Delta vector of a wrong size, ``length`` and ``frame`` are errors; one action fixes both."""
     log = delta_log.restored_table(tmp_path / "t") / "_delta_log" / f"{2:020}.json"
@@ -260,15 +230,6 @@ def test_older_vectors_of_more_rows_are_refused(tmp_path: Path) -> None:
     broken(table, tmp_path)
     plan = repair_plan(audit(table, orphans=False), table)
     assert [(one.action, one.reads, plan.unfixed) for one in plan.actions] == [("restore-rows", (), ())]
-
-
-def test_wrong_files_of_the_same_name_are_left_alone(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    last = table.snapshot()
-    other = last.data_files[3].path.replace("/data/", "/data/p=1/")
-    changed(table, *write_vectors(tmp_path, "more", {other: RowSet([5])}))
-    (action,) = repair_plan(audit(table, orphans=False), table).actions
-    assert (action.action, action.mapping) == ("drop-vectors", {})
 
 
 def test_stale_position_deletes_are_not_fixed(tmp_path: Path) -> None:
@@ -503,19 +464,6 @@ def test_delta(tmp_path: Path, doubled: bool) -> None:
     expected = [number for number in range(COUNT) if number not in ((0, 1, 2, 9) if doubled else (0, 1, 2))]
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder)).execute("SELECT id FROM t")
     assert sorted(pa.table(found)["id"].to_pylist()) == expected
-
-
-def test_paimon(tmp_path: Path) -> None:
-    """The vectors of both data files are in one index file."""
-    files = [PaimonFile(f"f{number}.parquet", pa.table({"id": range(COUNT)}), [number, 9]) for number in range(2)]
-    folder = build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], [files])
-    (path,) = folder.glob("manifest/index-manifest-*")
-    (entry,) = paimon.read_index_manifest(path)
-    wrong = tuple(replace(meta, cardinality=5) for meta in entry.vectors or ())
-    paimon.write_index_manifest(path, [replace(entry, vectors=wrong)])
-    done = run("repair", folder, "--commit", "--json", "--no-orphans")
-    assert (done.code, done.json["commit"]["files"]) == (0, 2)
-    assert deleted_lists(folder) == {"f0.parquet": [0, 9], "f1.parquet": [1, 9]}
 
 
 # ------------------------------------------------------------------------- vectors that cannot be read, of real tables

@@ -65,15 +65,6 @@ def test_all_files_in_order(tmp_path: Path) -> None:
     assert [float(file.density.max()) for file in found.files][1::2] == [1.0, 0.0]
 
 
-def test_states(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    assert [file.deleted for file in scan(table, 1).files] == [0, 0, 0, 0]
-    with pytest.raises(UsageError, match="no snapshot 7"):
-        scan(table, 7)
-    with pytest.raises(UsageError, match="threads must be 1 or more"):
-        scan(table, threads=0)
-
-
 def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     bad = table.snapshot().vectors[0]
@@ -335,15 +326,6 @@ def test_totals(tmp_path: Path) -> None:
     assert found.deleted_share == 1_006 / 4_000
     assert found.bytes_per_row == stored / 1_006
     assert json.loads(json.dumps(found.to_dict()))["containers"] == {"arrays": 2, "bitsets": 0, "runs": 1}
-
-
-def test_totals_of_what_is_corrupt(tmp_path: Path) -> None:
-    table = make_table(tmp_path, {"a": RowSet([1])})
-    vector = table.snapshot().vectors[0]
-    flip(vector.location, (vector.offset or 0) + 20)
-    found = totals(scan(table))
-    assert (found.in_doubt, found.deleted, found.vectors, found.bytes_per_row) == (1, None, 1, None)
-    assert totals(scan(table, 1)).deleted_share == 0
 
 
 def test_totals_of_what_is_unknown() -> None:

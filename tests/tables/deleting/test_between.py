@@ -407,9 +407,6 @@ def test_a_slow_writer_does_not_leave_its_hint(iceberg: Path, monkeypatch: pytes
     check(iceberg, 1, 100, 5, 6, 7)
 
 
-# ---------------------------------------------------------------------- checkpoints
-
-
 # ---------------------------------------------------------------------- two vectors for a data file
 
 

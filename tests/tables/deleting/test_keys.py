@@ -19,7 +19,7 @@ import pytest
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra, NotCanonical
 from dvcodec.tables.deleting import keys as key_store
-from dvcodec.tables.deleting.keys import DiskKeys, MemoryKeys, keys_finder
+from dvcodec.tables.deleting.keys import DiskKeys, keys_finder
 from tables.deleting.plain import PlainTable
 from tables.deleting.random_where import random_rows
 
@@ -252,22 +252,8 @@ def test_too_many_keys_without_duckdb(tmp_path: Path, monkeypatch: pytest.Monkey
         found(table, pa.table({"a": [1]}), ["a"])
 
 
-def test_a_column_that_is_promoted_meanwhile(tmp_path: Path) -> None:
-    (tmp_path / "1").mkdir()
-    (tmp_path / "2").mkdir()
-    narrow = PlainTable(tmp_path / "1", pa.table({"a": pa.array([1, 2], pa.int32())}))
-    wide = PlainTable(tmp_path / "2", pa.table({"a": pa.array([1, 2, 2**40], pa.int64())}))
-    finder: Any = keys_finder(pa.table({"a": [2]}), ["a"])
-    for table in (narrow, wide):
-        finder.prepare(table.now)
-        assert isinstance(finder.condition._keys, MemoryKeys)
-        assert list(finder.find(table.now, table.now.data_files[0]).rows) == [1]
-
-
-def test_a_column_that_is_promoted_meanwhile_with_keys_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not read again: the reader that they came from may be at its end."""
-    pytest.importorskip("duckdb", "2.0")
-    monkeypatch.setattr(key_store, "IN_MEMORY", -1)
+def test_a_column_that_is_promoted_meanwhile(where: str, tmp_path: Path) -> None:
+    """Keys are not read again: the reader that they came from may be at its end."""
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     finder: Any = keys_finder(pa.table({"a": [2]}), ["a"])

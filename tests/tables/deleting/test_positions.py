@@ -94,16 +94,6 @@ def test_the_files_that_spark_reads(tmp_path: Path) -> None:
     assert list_parquet(str(tmp_path), Storage()) == []
 
 
-def test_empty_objects_that_mark_folders() -> None:
-    """A store has no folders: what marks one is an empty object, whatever its name (see tests/lake/test_store.py)."""
-    fsspec = pytest.importorskip("fsspec")
-    memory = fsspec.filesystem("memory")
-    for name, data in {"k=1/a": b"PAR1", "k=2": b"", "k=2_$folder$": b"", "cut.parquet": b""}.items():
-        memory.pipe(f"/parquet-folder/{name}", data)
-    found = list_parquet("memory://parquet-folder", Storage())
-    assert [file.location for file in found] == [f"memory://parquet-folder/{name}" for name in ("cut.parquet", "k=1/a")]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links")
 def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
     """Spark reads what is behind it; keys or rows that are left out would be a wrong delete."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,18 +14,16 @@ import pyarrow as pa
 import pytest
 
 from cases import each
-from dvcodec import CommitConflict, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError
+from dvcodec import CommitConflict, MissingExtra, NotCanonical, RowSet, Unsupported
 from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter
-from dvcodec.tables.lance.table import DeletionRecord, FragmentRecord, LanceSnapshot
+from dvcodec.tables.lance.table import DeletionRecord, LanceSnapshot
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import new_files
 from interop.driver import need
-from tables.deleting.random_tables import plain_rows
-from tables.deleting.random_where import random_rows
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -305,39 +302,6 @@ def test_row_ids_in_data_files_stay(tmp_path: Path) -> None:
     assert_clean(path)
 
 
-SAID_ALIKE = (
-    "n BETWEEN -20 AND 30 OR word IS NULL",
-    "NOT (x > 3.5 OR flag)",
-    "word LIKE '%1%' AND small <> 4",
-    "nested.deep IN (1, 2, 3, 40, 41, 42)",
-    "day < DATE '2024-02-20' OR day IS NULL AND n > 0",
-    "n * 3 + small > -90",
-)
-"""Conditions that mean the same in pylance's SQL."""
-
-
-def test_the_same_rows_as_by_pylance_on_a_copy(tmp_path: Path) -> None:
-    import lance as pylance
-
-    pytest.importorskip("duckdb", "2.0")
-    chance, mine, twin = random.Random(7), str(tmp_path / "mine"), str(tmp_path / "twin")
-    rows = pa.concat_tables([random_rows(chance, first, 160) for first in (0, 160, 320)])
-    for path in (mine, twin):
-        pylance.write_dataset(rows, path, max_rows_per_file=40)
-    left = len(rows)
-    for where in SAID_ALIKE:
-        done = open_table(mine).delete(where)
-        copy = pylance.dataset(twin)
-        copy.delete(where)
-        assert 0 < done.rows == left - copy.count_rows() < left, where
-        left -= done.rows
-        assert plain_rows(pylance.dataset(mine).to_table()) == plain_rows(copy.to_table()), where
-    for path in (mine, twin):
-        pylance.write_dataset(rows.slice(0, 50), path, mode="append")
-        pylance.dataset(path).delete("key % 4 = 1")
-    assert plain_rows(pylance.dataset(mine).to_table()) == plain_rows(pylance.dataset(twin).to_table())
-
-
 # ---------------------------------------------------------------------- conflicts
 
 RIVALS: dict[str, Callable[[Path], object]] = {
@@ -454,26 +418,6 @@ def test_what_is_not_known_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "lance.dataset", None)
     with pytest.raises(MissingExtra, match="lance"):
         found.check(base)
-
-
-def test_rows_and_fragments_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    make(tmp_path / "t")
-    found, base = prepared(tmp_path / "t")
-    (one,) = plan(base, lambda key: key == 6)
-    files: list[str] = []
-    with pytest.raises(UsageError, match="row 100 of a fragment of 100 rows"):
-        found.write(base, [replace(one, rows=RowSet([6, 100]))], files)
-    with pytest.raises(UsageError, match="no deleted rows"):
-        found.write(base, [replace(one, rows=RowSet())], files)
-    assert files == []
-    written = found.write(base, [one], files)
-    elsewhere = replace(one, data_file=replace(one.data_file, record=FragmentRecord(77, 0)))
-    with pytest.raises(UsageError, match="does not have fragment 77"):
-        found.commit(base, [elsewhere], written, files)
-    stray = replace(written.locations[one.data_file.path], path="/x/other.bin")
-    with pytest.raises(UsageError, match="not the name of a deletion file"):
-        found.commit(base, [one], replace(written, locations={one.data_file.path: stray}), files)
-    assert keys_of(dataset(tmp_path / "t")) == set(range(ROWS))
 
 
 def test_a_delete_by_keys_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -280,28 +280,6 @@ def test_each_file_of_a_fragment_is_looked_for(damaged: Callable[[str], LanceTab
     assert (finding.check, finding.actual) == ("missing-data-file", f"no such file: {second}")
 
 
-@pytest.mark.parametrize("suffix", ["arrow", "bin"])
-def test_deletion_files_that_are_damaged(suffix: str, own_vectors: Path, tmp_path: Path) -> None:
-    """Of a dataset of which only the metadata and the deletion files are kept."""
-    folder = shutil.copytree(own_vectors / "lance" / "pylance-14.0.2" / "deletions", tmp_path / "lance")
-
-    def named() -> list[str]:
-        return [one.check for one in audit(open_table(folder), orphans=False).findings]
-
-    table = open_table(folder)
-    (vector,) = [one for one in table.snapshot().vectors if one.location.endswith(suffix)]
-    path = Path(vector.location)
-    valid = path.read_bytes()
-    path.write_bytes(valid[:-9])
-    assert named()[0] in {"length", "magic", "structure"}
-    path.write_bytes(bytes([valid[0] ^ 1]) + valid[1:])
-    assert named()[0] in {"length", "magic", "structure"}
-    path.unlink()
-    assert named() == ["missing-file"]
-    path.write_bytes(valid)
-    assert named() == []
-
-
 # ---------------------------------------------------------------------- rows
 
 

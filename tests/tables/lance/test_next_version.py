@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from dvcodec import CommitConflict, LimitExceeded, Limits
+from dvcodec import Limits
 from dvcodec.io import Storage
 from dvcodec.lance.manifest import manifest_name
 from dvcodec.tables import Folder
@@ -80,28 +80,6 @@ def test_the_written_manifest_is_published_once(scheme: Literal["V1", "V2"], tmp
     assert stored(tmp_path)[name] == b"the manifest"
 
 
-def test_a_later_version_is_a_conflict(tmp_path: Path) -> None:
-    """The library goes on to it by itself, where another writer has committed the next one."""
-    found = client(tmp_path)
-    request = written(tmp_path) | {"version": 8}
-    before = stored(tmp_path)
-    with pytest.raises(CommitConflict, match="another writer committed version 7"):
-        found.create_table_version(request)
-    assert stored(tmp_path) == before
-    with pytest.raises(CommitConflict, match="another writer committed version 7"):
-        found.settle()
-
-
-def test_a_manifest_by_another_writer_stays(tmp_path: Path) -> None:
-    found, request = client(tmp_path), written(tmp_path)
-    (tmp_path / "_versions" / manifest_name(7)).write_bytes(b"another writer's")
-    with pytest.raises(CommitConflict, match="another writer committed it first"):
-        found.create_table_version(request)
-    assert stored(tmp_path)[manifest_name(7)] == b"another writer's"
-    with pytest.raises(CommitConflict, match="another writer committed it first"):
-        found.settle()
-
-
 def test_after_settling_nothing_is_published(tmp_path: Path) -> None:
     """A thread of the library that comes late must not commit what was reported as not committed."""
     found = client(tmp_path)
@@ -110,10 +88,3 @@ def test_after_settling_nothing_is_published(tmp_path: Path) -> None:
         found.create_table_version(written(tmp_path))
     assert manifest_name(7) not in stored(tmp_path)
     assert found.settle() is False
-
-
-def test_a_huge_manifest_is_refused(tmp_path: Path) -> None:
-    found = client(tmp_path, limits=Limits(max_metadata_bytes=5))
-    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
-        found.create_table_version(written(tmp_path))
-    assert manifest_name(7) not in stored(tmp_path)
