@@ -100,18 +100,6 @@ def test_deletes_on_a_full_disk(kind: str, disk: Disk) -> None:
 
 
 @every_writer
-def test_read_only_disk(writer: Writer, tmp_path: Path, disk: Disk) -> None:
-    inputs = prepared(writer, tmp_path)
-    out = disk.mount("size=1m") / "out"
-    put_old(writer, inputs, out)
-    (out / "_deletions").mkdir()
-    before = contents(out)
-    disk.mount("remount,ro")
-    assert os.strerror(errno.EROFS) in complaint(writer, inputs, out)
-    assert contents(out) == before
-
-
-@every_writer
 @pytest.mark.parametrize("room", [0, 1, -1], ids=["nothing fits", "one byte fits", "one byte is missing"])
 def test_limited_size(writer: Writer, room: int, tmp_path: Path, order: Order) -> None:
     """The limit of a process, as `ulimit -f` sets it: works where nothing can be mounted."""

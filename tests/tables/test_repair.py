@@ -23,7 +23,6 @@ from dvcodec.tables import (
     audit,
     commit_repair,
     enable,
-    live_batches,
     open_table,
     repair_plan,
 )
@@ -36,6 +35,7 @@ from samples.damages import equal_vector, gone_file, second_vector, stale_blob, 
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 from samples.paimon_table import PaimonFile, build_paimon
+from samples.rows import deleted, ids
 from tables.deleting.libraries import ids_by_library
 
 
@@ -248,12 +248,7 @@ Tweak = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def deleted_lists(folder: Path) -> dict[str, list[int]]:
-    snapshot = open_table(folder).snapshot()
-    found: dict[str, list[int]] = {}
-    for vector in snapshot.vectors:
-        for part in snapshot.read(vector):
-            found.setdefault(part.data_file.rpartition("/")[2], []).extend(part.rows)
-    return found
+    return {name: list(rows) for name, rows in deleted(open_table(folder).snapshot()).items()}
 
 
 def other_vector(folder: Path, rows: RowSet) -> Tweak:
@@ -595,7 +590,7 @@ def test_damage_beside_the_vectors(kind: str, place: Callable[[bytes], int], che
     """The metadata still finds the vectors: they are written again, and libraries read the rows of before."""
     folder = tmp_path / "t"
     MADE[kind](folder)
-    before = sorted(pa.chunked_array([one["id"] for one in live_batches(open_table(folder))]).to_pylist())
+    before = ids(folder)
     path = open_table(folder).snapshot().vectors[0].location
     flip(path, place(Path(path).read_bytes()))
     found = run("audit", folder, "--json", "--no-orphans")
@@ -603,9 +598,9 @@ def test_damage_beside_the_vectors(kind: str, place: Callable[[bytes], int], che
     done = run("repair", folder, "--commit")
     assert (done.code, done.err) == (0, "")
     assert path not in [vector.location for vector in open_table(folder).snapshot().vectors]
-    assert sorted(pa.chunked_array([one["id"] for one in live_batches(open_table(folder))]).to_pylist()) == before
-    for ids in live_by_libraries(folder):
-        assert ids == before
+    assert ids(folder) == before
+    for found_ids in live_by_libraries(folder):
+        assert found_ids == before
 
 
 def test_damage_in_a_vector_that_is_no_longer_used(tmp_path: Path) -> None:

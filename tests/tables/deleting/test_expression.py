@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, cast
 
@@ -20,76 +20,45 @@ from dvcodec import UsageError
 from dvcodec.tables.deleting.expression import Call, Column, Literal, nodes, parse
 from dvcodec.tables.deleting.predicate import weaker, where_finder
 from tables.deleting.plain import PlainTable
+from tables.deleting.test_skipping import POOLS, random_files
+from tables.deleting.test_skipping import SCHEMA as SKIPPING
 
 pc = cast("Any", pyarrow.compute)
-NAN, UTC = float("nan"), dt.timezone.utc
-SCHEMA = pa.schema(
-    [
-        ("i", pa.int64()),
-        ("small", pa.int32()),
-        ("x", pa.float64()),
-        ("f", pa.float32()),
-        ("d", pa.decimal128(20, 2)),
-        ("s", pa.string()),
-        ("raw", pa.binary()),
-        ("t", pa.timestamp("us")),
-        ("z", pa.timestamp("us", "UTC")),
-        ("day", pa.date32()),
-        ("flag", pa.bool_()),
-        ("st", pa.struct([("i", pa.int64()), ("x", pa.float64())])),
-    ]
-)
-POOLS: dict[str, list[Any]] = {
-    "i": [-(2**62), -300, -1, 0, 1, 2, 5, 255, 2**53, 2**53 + 1],
-    "small": [-200, -1, 0, 1, 2, 130],
-    "x": [NAN, -1.5, -0.0, 0.0, 0.5, 1.0, 2.5, 1e300, float("inf")],
-    "f": [NAN, -1.5, -0.0, 0.0, 0.1, 0.5, 16777216.0],
-    "d": [Decimal(text) for text in ("-1.50", "0.00", "0.10", "1.00", "90071992547409.93")],
-    "s": ["", "a", "A", "ab", "B", "\u00e9", "10", "9"],
-    "raw": [b"", b"a", b"A", b"\xff"],
-    "t": [dt.datetime(1969, 12, 31, 23), dt.datetime(1970, 1, 1), dt.datetime(2024, 2, 29, 12, 0, 0, 1)],  # noqa: DTZ001
-    "z": [dt.datetime(1970, 1, 1, tzinfo=UTC), dt.datetime(2024, 2, 29, 12, tzinfo=UTC)],
-    "day": [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29)],
-    "flag": [True, False],
-}
+NAN = float("nan")
+STRUCT = pa.struct([("n", pa.int64()), ("x", pa.float64())])
+SCHEMA = pa.schema([*SKIPPING, ("small", pa.int32()), ("st", STRUCT)])
+SMALL = [-200, -1, 0, 1, 2, 130, None]
 
 
-def rows_of(chance: random.Random, count: int) -> pa.Table:
-    """Few values for each column, in an order that row groups profit from; no nulls in some columns."""
-
-    def column(name: str) -> list[Any]:
-        if name == "st":
-            return [None if chance.random() < 0.2 else {"i": chance.randrange(3), "x": NAN} for _ in range(count)]
-        pool, start = POOLS[name], chance.randrange(len(POOLS[name]))
-        some = pool[start : start + 2] or pool[:1]
-        holes = chance.random() < 0.4
-        values = [None if holes and chance.random() < 0.4 else chance.choice(some) for _ in range(count)]
-        return sorted(values, key=lambda value: (value is None, str(value)))
-
-    return pa.table({field.name: column(field.name) for field in SCHEMA}, SCHEMA)
+def random_rows(chance: random.Random) -> Iterator[pa.Table]:
+    for rows in random_files(chance, None):
+        small = sorted((chance.choice(SMALL) for _ in range(len(rows))), key=str)
+        structs = [chance.choice([None, {"n": chance.randrange(3), "x": NAN}]) for _ in range(len(rows))]
+        yield pa.table([*rows.columns, small, pa.array(structs, STRUCT)], SCHEMA)
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> PlainTable:
-    chance = random.Random(5)
-    return PlainTable(
-        tmp_path_factory.mktemp("t"), *(rows_of(chance, count) for count in (12, 1, 9, 20)), row_group_size=3
-    )
+    return PlainTable(tmp_path_factory.mktemp("t"), *random_rows(random.Random(5)), row_group_size=2)
+
+
+def value_of(chance: random.Random, name: str) -> Any:
+    return chance.choice(SMALL[:-1] if name == "small" else POOLS[name][1])
 
 
 def literal(chance: random.Random, name: str) -> Any:
     """A value near those of a column, of its type or another that pyarrow compares it with."""
-    value = chance.choice(POOLS[name])
+    value = value_of(chance, name)
     others: dict[str, list[Callable[[], Any]]] = {
-        "i": [lambda: float(value), lambda: value + 0.5, lambda: Decimal(value), lambda: pa.scalar(value)],
+        "n": [lambda: float(value), lambda: value + 0.5, lambda: Decimal(value), lambda: pa.scalar(value)],
         "small": [lambda: pa.scalar(value, pa.int64()), lambda: value + 0.5, lambda: 2**40],
         "x": [lambda: chance.randrange(3), lambda: pa.scalar(0.1, pa.float32()), lambda: pa.scalar(None, pa.float64())],
         "f": [lambda: 0.1, lambda: 1, lambda: 16777217],
-        "d": [lambda: 0.1, lambda: 1, lambda: Decimal("0.105")],
-        "s": [lambda: bytes(value, "utf-8"), lambda: pa.scalar(value, pa.large_string())],
+        "price": [lambda: 0.1, lambda: 1, lambda: Decimal("0.105")],
+        "word": [lambda: bytes(value, "utf-8"), lambda: pa.scalar(value, pa.large_string())],
         "raw": [lambda: "a", lambda: pa.scalar(value, pa.binary(len(value)) if value else pa.binary())],
-        "t": [lambda: dt.date(1970, 1, 1), lambda: pa.scalar(1, pa.timestamp("ns"))],
-        "z": [lambda: dt.date(1970, 1, 1), lambda: pa.scalar(0, pa.timestamp("s", "America/New_York"))],
+        "local": [lambda: dt.date(1970, 1, 1), lambda: pa.scalar(1, pa.timestamp("ns"))],
+        "time": [lambda: dt.date(1970, 1, 1), lambda: pa.scalar(0, pa.timestamp("s", "America/New_York"))],
         "day": [lambda: dt.datetime(1970, 1, 1, 5), lambda: dt.datetime(1970, 1, 1)],  # noqa: DTZ001
     }
     return chance.choice(others[name])() if name in others and chance.random() < 0.4 else value
@@ -114,41 +83,41 @@ def random_expression(chance: random.Random, depth: int = 3) -> Any:
             lambda: pc.true_unless_null(left),
         ]
         return chance.choice(combined)()
-    name = chance.choice(list(POOLS))
+    name = chance.choice([*POOLS, "small"])
     column: Any = pc.field(name)
     compare = chance.choice((pc.equal, pc.not_equal, pc.less, pc.less_equal, pc.greater, pc.greater_equal))
-    value, words = literal(chance, name), ("i", "small", "x", "f", "d")
+    value, words = literal(chance, name), ("n", "small", "x", "f", "price")
     leaves: list[Callable[[], Any]] = [
         lambda: compare(column, value),
         lambda: compare(column, value),
         lambda: compare(pc.scalar(value), column),
-        lambda: compare(pc.field("st", "i"), chance.randrange(3)),
+        lambda: compare(pc.field("st", "n"), chance.randrange(3)),
         column.is_null,
         column.is_valid,
         lambda: pc.field(chance.choice(("x", "f"))).is_null(nan_is_null=True),
         lambda: pc.field("st", "x").is_null(nan_is_null=chance.choice((True, False))),
-        lambda: pc.is_in(column, value_set=pa.array([chance.choice(POOLS[name]), None], SCHEMA.field(name).type)),
+        lambda: pc.is_in(column, value_set=pa.array([value_of(chance, name), None], SCHEMA.field(name).type)),
         lambda: pc.is_in(
             column,
-            value_set=pa.array([chance.choice(POOLS[name]), None], SCHEMA.field(name).type),
+            value_set=pa.array([value_of(chance, name), None], SCHEMA.field(name).type),
             skip_nulls=chance.choice((True, False)),
         ),
-        lambda: pc.index_in(column, value_set=pa.array([chance.choice(POOLS[name])], SCHEMA.field(name).type)) == 0,
+        lambda: pc.index_in(column, value_set=pa.array([value_of(chance, name)], SCHEMA.field(name).type)) == 0,
         lambda: compare(column.cast(chance.choice(("int8", "uint8", "float32")), safe=False), chance.randrange(3)),
         lambda: compare(pc.field(chance.choice(words)).cast("int64", safe=False), chance.randrange(3)),
         lambda: compare(pc.field(chance.choice(words)).cast("float64"), 0.5),
-        lambda: compare(pc.field("t").cast(pa.timestamp("s"), safe=False), dt.datetime(2024, 2, 29, 12)),  # noqa: DTZ001
-        lambda: pc.match_substring(pc.field("s"), "a", ignore_case=chance.choice((True, False))),
-        lambda: pc.starts_with(pc.field("s"), "A", ignore_case=chance.choice((True, False))),
+        lambda: compare(pc.field("local").cast(pa.timestamp("s"), safe=False), dt.datetime(2024, 2, 29, 12)),  # noqa: DTZ001
+        lambda: pc.match_substring(pc.field("word"), "a", ignore_case=chance.choice((True, False))),
+        lambda: pc.starts_with(pc.field("word"), "A", ignore_case=chance.choice((True, False))),
         lambda: compare(
-            pc.max_element_wise(pc.field("i"), pc.field("small"), skip_nulls=chance.choice((True, False))), 1
+            pc.max_element_wise(pc.field("n"), pc.field("small"), skip_nulls=chance.choice((True, False))), 1
         ),
         lambda: (
-            pc.binary_join_element_wise(pc.field("s"), "a", "", null_handling="replace", null_replacement="A") == "A"
+            pc.binary_join_element_wise(pc.field("word"), "a", "", null_handling="replace", null_replacement="A") == "A"
         ),
         lambda: pc.is_nan(pc.field("x")),
         lambda: pc.field("flag"),
-        lambda: compare(pc.coalesce(pc.field("i"), 0), 0),
+        lambda: compare(pc.coalesce(pc.field("n"), 0), 0),
         lambda: compare(pc.add(pc.field("small"), 1), 1),
         lambda: pc.scalar(chance.choice((True, False))),
     ]
@@ -174,51 +143,36 @@ def test_skipping_changes_no_rows(seed: int, table: PlainTable) -> None:
         assert found == rows, expression
 
 
-X, N = pc.field("x"), pc.field("i")
+X, N = pc.field("x"), pc.field("n")
 
 
 @each(
     ("expression", "known"),
     [
-        (N == 1, "(i == 1)"),
-        (pc.scalar(1) < N, "(i > 1)"),
-        (pc.field("small") == pa.scalar(1, pa.int64()), "(small == 1)"),
+        (N == 1, "(n == 1)"),
+        (pc.scalar(1) < N, "(n > 1)"),
         (pc.field("small") == 2**40, None),
         (N == 1.0, None),  # compared as floats
         (pc.scalar(Decimal("1.5")) == N, None),
-        (pc.scalar(Decimal(1)) == N, "(i == 1)"),
-        (pc.field("d") < 1, "(d < 1.00)"),
-        (pc.field("d") < 0.1, None),
-        (X < 1, "(x < 1)"),
+        (pc.field("price") < 1, "(price < 1.00)"),
+        (pc.field("price") < 0.1, None),
         (pc.field("f") < 0.1, None),
-        (pc.field("f") < 0.5, "(f < 0.5)"),
         (X != NAN, None),
-        (pc.scalar(pa.scalar(None, pa.float64())) == X, None),
         (X.is_null(), "is_null(x, {nan_is_null=false})"),
         (X.is_null(nan_is_null=True), None),
-        (~X.is_valid(), "invert(is_valid(x))"),
-        (~X.is_null(nan_is_null=True), None),
-        (pc.field("t") >= dt.date(1970, 1, 1), "(t >= 1970-01-01 00:00:00.000000)"),
+        (pc.field("local") >= dt.date(1970, 1, 1), "(local >= 1970-01-01 00:00:00.000000)"),
         (pc.field("day") < dt.datetime(1970, 1, 1, 5), None),  # noqa: DTZ001
-        (pc.field("s") == b"a", '(s == "a")'),
-        (pc.field("st", "i") == 1, None),
+        (pc.field("st", "n") == 1, None),
         (pc.field("flag") & (X == 1), "(x == 1)"),
-        ((N == 1) & (pc.add(N, 1) == 2), "(i == 1)"),
+        ((N == 1) & (pc.add(N, 1) == 2), "(n == 1)"),
         ((N == 1) | (pc.add(N, 1) == 2), None),
-        (~((N == 1) & (pc.add(N, 1) == 2)), None),
         (~((N == 1) | ~(X > 2)), "invert("),
-        (pc.or_(N == 1, N == 2), None),
-        (N.isin([1, 2]), "(i == 1)) or (i == 2))"),
-        (N.isin([1, None]), "is_null(i"),
-        (pc.is_in(N, value_set=pa.array([1, None]), skip_nulls=True), "(i == 1)"),
-        (N.isin([1.5]), None),
+        (N.isin([1, 2]), "(n == 1)) or (n == 2))"),
+        (N.isin([1, None]), "is_null(n"),
+        (pc.is_in(N, value_set=pa.array([1, None]), skip_nulls=True), "(n == 1)"),
         (N.isin(list(range(1001))), None),
-        (~N.isin([1]), None),
         (N.cast("int8", safe=False) == 1, None),
-        (N.cast("float64") == 1.0, None),
         (pc.scalar(True), "true"),
-        (pc.scalar(None), None),
-        (X == N, None),
     ],
 )
 def test_what_statistics_answer(expression: Any, known: str | None) -> None:
