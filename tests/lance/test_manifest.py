@@ -16,6 +16,8 @@ from dvcodec import (
     BadMagic,
     CardinalityMismatch,
     DecodeError,
+    LimitExceeded,
+    Limits,
     NotCanonical,
     RowSet,
     Truncated,
@@ -310,3 +312,58 @@ def test_timestamps(seconds: int, nanos: int, expected: int) -> None:
     found = read(manifest(timestamp=message("Timestamp", seconds=seconds, nanos=nanos)))
     assert found.timestamp_ms == expected
     assert read(manifest()).timestamp_ms is None
+
+
+# ---------------------------------------------------------------------- files of fragments, operations
+
+
+def decoded(**values: Any) -> lance.Fragment:
+    (found,) = read(manifest(fragment(**values))).fragments
+    return found
+
+
+def test_data_files() -> None:
+    found = decoded(
+        files=[
+            message("DataFile", path="a.lance", fields=[0, 1], column_indices=[0, -1], major=2, size=700),
+            message("DataFile", path="b.lance", fields=[-2], base_id=0),
+            message("DataFile"),
+        ],
+    )
+    assert found.files == (
+        lance.FragmentFile("a.lance", 700),
+        lance.FragmentFile("b.lance", 0, 0),
+        lance.FragmentFile(""),
+    )
+    assert found.overlays == ()
+
+
+def test_overlays() -> None:
+    overlays = [
+        message("Overlay", data_file=message("DataFile", path="o.lance", size=3), shared_offset_bitmap=b"x"),
+        message("Overlay", committed_version=4),
+        message("Overlay", data_file=message("DataFile", path="p.lance", base_id=2)),
+    ]
+    assert decoded(overlays=overlays).overlays == (
+        lance.FragmentFile("o.lance", 3),
+        lance.FragmentFile("p.lance", 0, 2),
+    )
+
+
+def transaction(**values: Any) -> bytes:
+    data: bytes = message("Transaction", read_version=4, uuid="u", **values).SerializeToString()
+    return data
+
+
+def test_operations_that_are_refused() -> None:
+    data = transaction(delete=message("Marker"))
+    with pytest.raises(NotCanonical, match="operation"):
+        lance.read_operation(b"\xa0\x06\x01")
+    with pytest.raises(Truncated):
+        lance.read_operation(data[:-1])
+    with pytest.raises(Truncated):
+        lance.read_operation(struct.pack("<I", len(data) + 1) + data, 0)
+    with pytest.raises(Truncated):
+        lance.read_operation(data, 2**40)
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        lance.read_operation(data, limits=Limits(max_metadata_bytes=3))
