@@ -14,6 +14,7 @@ import os
 import secrets
 import struct
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -127,7 +128,7 @@ class _Table:
         return [start + 4 + size * j for j in range(count)]
 
 
-def _unpack(cursor: Cursor, at: int, form: str) -> int:
+def _unpack(form: str, cursor: Cursor, at: int) -> int:
     size = struct.calcsize(form)
     if not 0 <= at <= cursor.end - size:
         raise cursor.error(
@@ -136,20 +137,7 @@ def _unpack(cursor: Cursor, at: int, form: str) -> int:
     return int(struct.unpack_from(form, cursor.view, at)[0])
 
 
-def _u16(cursor: Cursor, at: int) -> int:
-    return _unpack(cursor, at, "<H")
-
-
-def _u32(cursor: Cursor, at: int) -> int:
-    return _unpack(cursor, at, "<I")
-
-
-def _i32(cursor: Cursor, at: int) -> int:
-    return _unpack(cursor, at, "<i")
-
-
-def _i64(cursor: Cursor, at: int) -> int:
-    return _unpack(cursor, at, "<q")
+_u16, _u32, _i32, _i64 = (partial(_unpack, form) for form in ("<H", "<I", "<i", "<q"))
 
 
 Kind = Literal["arrow", "bin"]

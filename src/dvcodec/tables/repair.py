@@ -274,16 +274,8 @@ class _Planner:
         if rows is None or finding.data_file is None:
             return None
         count, place = len(found), vectors[0].where
-        return RepairAction(
-            action,
-            message.format(file=finding.data_file, rows=rows.cardinality, count=count, place=place),
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            vectors,
-            self._snapshot.info.id,
-            rows.cardinality,
-        )
+        message = message.format(file=finding.data_file, rows=rows.cardinality, count=count, place=place)
+        return _of_vectors(finding, action, message, vectors, self._snapshot, rows.cardinality)
 
     def _move(self, finding: Finding) -> RepairAction | None:
         """Plan a vector from the place in the footer; if both places have one, the footer may be what is damaged."""
@@ -349,17 +341,10 @@ class _Planner:
         found = _corrected(self._snapshot, vector)
         if found is None:
             return None
-        return RepairAction(
-            "correct-bits",
-            f"commit the vector of {vector.data_file} without {found.describe(vector.offset or 0)}, of "
-            f"{counted(found.rows.cardinality, 'row')}{found.caution}",
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            finding.vectors,
-            self._snapshot.info.id,
-            found.rows.cardinality,
-        )
+        rows = counted(found.rows.cardinality, "row")
+        message = f"commit the vector of {vector.data_file} without {found.describe(vector.offset or 0)}, of {rows}"
+        message += found.caution
+        return _of_vectors(finding, "correct-bits", message, finding.vectors, self._snapshot, found.rows.cardinality)
 
     def _take_from_snapshot(self, finding: Finding) -> RepairAction | None:
         vector = finding.vectors[0]
@@ -372,43 +357,26 @@ class _Planner:
             return None
         lost = "an unknown number of" if left is None else f"at least {left}"
         changes = f"{lost} rows that were deleted since become live again, and rows restored since are deleted again"
-        return RepairAction(
-            "take-from-snapshot",
+        message = (
             f"commit the vector of snapshot {snapshot.info.id}, {older.where}, for {finding.data_file}, of "
-            f"{counted(rows.cardinality, 'row')}; {changes if left != 0 else 'as many as recorded, perhaps others'}",
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            (older,),
-            snapshot.info.id,
-            rows.cardinality,
-            details={"recorded_cardinality": vector.cardinality, "lossless": False},
+            f"{counted(rows.cardinality, 'row')}; {changes if left != 0 else 'as many as recorded, perhaps others'}"
         )
+        action = _of_vectors(finding, "take-from-snapshot", message, (older,), snapshot, rows.cardinality)
+        return replace(action, details={"recorded_cardinality": vector.cardinality, "lossless": False})
 
     def _restore_rows(self, finding: Finding) -> RepairAction:
         vector = finding.vectors[0]
         rows = "an unknown number of rows" if vector.cardinality is None else counted(vector.cardinality, "row")
-        return RepairAction(
-            "restore-rows",
-            f"commit the removal of the vector of {vector.data_file}, whose {rows} become live again",
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            details={"recorded_cardinality": vector.cardinality, "lossless": False},
-        )
+        message = f"commit the removal of the vector of {vector.data_file}, whose {rows} become live again"
+        action = _of_vectors(finding, "restore-rows", message)
+        return replace(action, details={"recorded_cardinality": vector.cardinality, "lossless": False})
 
     def _correct_cardinality(self, finding: Finding) -> RepairAction | None:
         vector = finding.vectors[0]
         if finding.actual is None or not finding.actual.isdigit() or vector in self._right or vector in self._shared:
             return None
-        return RepairAction(
-            "correct-cardinality",
-            f"commit {finding.actual} as the cardinality of {finding.vector}, if it is the right vector",
-            (finding.check,),
-            finding.data_file,
-            finding.vectors,
-            cardinality=int(finding.actual),
-        )
+        message = f"commit {finding.actual} as the cardinality of {finding.vector}, if it is the right vector"
+        return _of_vectors(finding, "correct-cardinality", message, cardinality=int(finding.actual))
 
     def _correct_file_size(self, finding: Finding) -> RepairAction | None:
         if finding.actual is None or self._lost.intersection(finding.vectors):
@@ -497,6 +465,20 @@ class _Older:
             self._seen.add(files)
             self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
             yield self._snapshots[-1]
+
+
+def _of_vectors(
+    finding: Finding,
+    action: str,
+    message: str,
+    reads: tuple[DeletionVector, ...] = (),
+    snapshot: Snapshot | None = None,
+    cardinality: int | None = None,
+) -> RepairAction:
+    """Return an action that replaces the vectors of a finding; see `RepairAction`."""
+    number = None if snapshot is None else snapshot.info.id
+    fixes, file = (finding.check,), finding.data_file
+    return RepairAction(action, message, fixes, file, finding.vectors, reads, number, cardinality)
 
 
 def _right(finding: Finding) -> DeletionVector | None:

@@ -220,7 +220,7 @@ def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.Mon
     table = PlainTable(tmp_path / "t", pa.table({"a": range(1000)}))
     finder: Any = keys_finder(pa.table({"a": range(0, 2000, 2)}).to_reader(100), ["a"])
     finder.prepare(table.now)
-    assert isinstance(finder.condition._keys, DiskKeys)
+    assert isinstance(finder.condition, DiskKeys)
     assert len(finder.find(table.now, table.now.data_files[0]).rows) == 500
     assert list(tmp_path.glob("dvcodec-keys-*"))
     del finder

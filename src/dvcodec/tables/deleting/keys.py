@@ -11,7 +11,6 @@ import bisect
 import shutil
 import tempfile
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -156,38 +155,16 @@ class _Keys:
         kinds = [joinable(field.type, field.name) for field in snapshot.schema(self._on)]
         if self._stored is None:
             with open_batches(self._keys, self._on, kinds, "keys") as batches:
-                self._stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds)
+                self._stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds, self._on)
             self._keys = None  # a reader cannot be read again, and the others need not be
         elif self._stored.schema.types != kinds:
             raise UsageError(f"keys: the type of a column changed meanwhile ({', '.join(self._on)}): delete again")
-        return _KeysCondition(self._stored, self._on)
+        return self._stored
 
 
 def _cast(batch: pa.RecordBatch, kinds: Sequence[pa.DataType], names: Sequence[str]) -> pa.RecordBatch:
     columns = [cast_keys(*one) for one in zip(batch.columns, kinds, names, strict=True)]
     return pa.RecordBatch.from_arrays(columns, list(names))
-
-
-class _KeysCondition(Condition):
-    position = POSITION
-
-    def __init__(self, keys: KeyStore, on: Sequence[str]) -> None:
-        self._keys = keys
-        self.columns = tuple(on)
-        self.ranges = dict(zip(on, keys.ranges, strict=True))
-        self.batch_rows = min(max(BATCH_ROWS, keys.count), _MOST_ROWS)
-
-    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
-        return self._keys.may_match(self._known(known))
-
-    def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:
-        schema = self._keys.schema
-        columns = [plain_values(*one) for one in zip(batch.columns[1:], schema.types, strict=True)]
-        rows = pa.RecordBatch.from_arrays([batch.column(0), *columns], [POSITION, *schema.names])
-        return self._keys.positions(rows, self._known(known))
-
-    def _known(self, known: Mapping[str, ColumnBounds]) -> list[ColumnBounds]:
-        return [known.get(name, ColumnBounds()) for name in self.columns]
 
 
 IN_MEMORY = 128 << 20
@@ -196,12 +173,13 @@ _DISK_MEMORY = "1GB"
 """Memory that DuckDB uses for keys before it spills."""
 
 
-def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) -> KeyStore:
+def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType], on: Sequence[str]) -> KeyStore:
     """Store keys; those with a null are left out.
 
     Args:
         batches: of keys, in order of `kinds`.
         kinds: types of their columns.
+        on: names of the table's columns.
 
     Raises:
         UsageError: there are too many for memory, and a column of durations.
@@ -218,58 +196,57 @@ def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) 
         if size > IN_MEMORY:
             if any(map(pa.types.is_duration, kinds)):  # DuckDB's intervals are of microseconds
                 raise UsageError("keys: too many for memory, and durations are not kept on disk: delete some at a time")
-            return DiskKeys(schema, chain(kept, keys))
-    return MemoryKeys(pa.Table.from_batches(kept, schema))
+            return DiskKeys(schema, chain(kept, keys), on)
+    return MemoryKeys(pa.Table.from_batches(kept, schema), on)
 
 
-class KeyStore(ABC):
-    """Keys of one type each column.
+class KeyStore(Condition):
+    """Keys of one type each column; a row meets the condition if its key is one of them.
 
-    Attributes:
+    Args:
         schema: of the keys.
-        count: how many there are at most.
+        on: names of the table's columns.
+        count: how many keys there are at most.
         ranges: of each column: no key is outside.
     """
 
-    schema: pa.Schema
-    count: int
-    ranges: Sequence[Range]
+    position = POSITION
 
-    @abstractmethod
-    def may_match(self, known: Sequence[ColumnBounds]) -> bool:
-        """Whether rows of a data file may have one of the keys, by the bounds of each column."""
+    def __init__(self, schema: pa.Schema, on: Sequence[str], count: int, ranges: Sequence[Range]) -> None:
+        self.schema, self.columns = schema, tuple(on)
+        self.ranges = dict(zip(on, ranges, strict=True))
+        self.batch_rows = min(max(BATCH_ROWS, count), _MOST_ROWS)
 
-    @abstractmethod
-    def positions(self, rows: pa.RecordBatch, known: Sequence[ColumnBounds]) -> NDArray[np.int64]:
-        """Return the positions of the rows that have one of the keys, in any order.
+    def bounds_of(self, known: Mapping[str, ColumnBounds]) -> list[ColumnBounds]:
+        """Return what is known of each column."""
+        return [known.get(name, ColumnBounds()) for name in self.columns]
 
-        Args:
-            rows: `POSITION`, and columns of `schema`.
-            known: bounds of the columns in the data file.
-        """
+    def joinable_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of the table as they are joined: `POSITION`, and columns of `schema`."""
+        columns = [plain_values(*one) for one in zip(batch.columns[1:], self.schema.types, strict=True)]
+        return pa.RecordBatch.from_arrays([batch.column(0), *columns], [POSITION, *self.schema.names])
 
 
 class MemoryKeys(KeyStore):
     """Keys in memory, sorted by the first column."""
 
-    def __init__(self, keys: pa.Table) -> None:
-        self.schema, self.count = keys.schema, keys.num_rows
+    def __init__(self, keys: pa.Table, on: Sequence[str]) -> None:
         self._keys = keys.sort_by(keys.column_names[0]).combine_chunks()
         others = [_sorted(keys.column(name)) for name in keys.column_names[1:]]
         self._columns = [_Ordered(values) for values in (self._keys.column(0), *others)]
-        self.ranges = [column.range for column in self._columns]
+        super().__init__(keys.schema, on, keys.num_rows, [column.range for column in self._columns])
 
-    def may_match(self, known: Sequence[ColumnBounds]) -> bool:
-        for column, bounds in zip(self._columns, known, strict=True):
+    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
+        for column, bounds in zip(self._columns, self.bounds_of(known), strict=True):
             start, stop = column.between(bounds)
             if start == stop:
                 return False
         return True
 
-    def positions(self, rows: pa.RecordBatch, known: Sequence[ColumnBounds]) -> NDArray[np.int64]:
-        start, stop = self._columns[0].between(known[0])
-        keys = self._keys.slice(start, stop - start)
-        found = pa.Table.from_batches([rows]).join(keys, self.schema.names, join_type="left semi")
+    def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:
+        start, stop = self._columns[0].between(self.bounds_of(known)[0])
+        keys, rows = self._keys.slice(start, stop - start), pa.Table.from_batches([self.joinable_rows(batch)])
+        found = rows.join(keys, self.schema.names, join_type="left semi")
         return np.asarray(found.column(POSITION), np.int64)
 
 
@@ -319,8 +296,7 @@ def _sorted(values: Any) -> Any:
 class DiskKeys(KeyStore):
     """Keys in a database of DuckDB's in a temporary folder, sorted by the first column; removed with this object."""
 
-    def __init__(self, schema: pa.Schema, keys: Iterator[pa.RecordBatch]) -> None:
-        self.schema = schema
+    def __init__(self, schema: pa.Schema, keys: Iterator[pa.RecordBatch], on: Sequence[str]) -> None:
         folder = Path(tempfile.mkdtemp(prefix="dvcodec-keys-"))
         config = {"memory_limit": _DISK_MEMORY, "temp_directory": str(folder / "spilled")}
         try:
@@ -340,16 +316,16 @@ class DiskKeys(KeyStore):
             raise failed[0] if failed else OSError(f"keys on disk: {err!s:.300}") from None
         ends = ", ".join(f"min({name}), max({name})" for name in schema.names)
         row = engine.query(f"SELECT count(*), {ends} FROM keys").to_arrow_table()  # noqa: S608
-        self.count = row.column(0)[0].as_py()
         self._ends = [
             (row.column(1 + 2 * i)[0].cast(field.type), row.column(2 + 2 * i)[0].cast(field.type))
             for i, field in enumerate(schema)
         ]
-        self.ranges = [_range(*ends) for ends in self._ends]
+        self._count = row.column(0)[0].as_py()
+        super().__init__(schema, on, self._count, [_range(*ends) for ends in self._ends])
 
-    def may_match(self, known: Sequence[ColumnBounds]) -> bool:
-        for (least, most), bounds in zip(self._ends, known, strict=True):
-            if not bounds.values or not self.count:
+    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
+        for (least, most), bounds in zip(self._ends, self.bounds_of(known), strict=True):
+            if not bounds.values or not self._count:
                 return False
             if bounds.upper is not None and pc.greater(least, bounds.upper.cast(least.type)).as_py():
                 return False
@@ -357,9 +333,9 @@ class DiskKeys(KeyStore):
                 return False
         return True
 
-    def positions(self, rows: pa.RecordBatch, known: Sequence[ColumnBounds]) -> NDArray[np.int64]:  # noqa: ARG002
+    def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:  # noqa: ARG002
         query = f"SELECT {POSITION} FROM batch SEMI JOIN keys USING ({', '.join(self.schema.names)})"  # noqa: S608
-        found = self._engine.query(query, "batch", rows).fetchnumpy()
+        found = self._engine.query(query, "batch", self.joinable_rows(batch)).fetchnumpy()
         return np.asarray(found[POSITION], np.int64)
 
 

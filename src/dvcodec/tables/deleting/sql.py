@@ -521,40 +521,20 @@ def _is_steady(macro: Mapping[str, Any], ask: Ask, parse: Callable[[str], Node])
     return names <= set(macro["parameters"]) and check_functions(tree, ask, parse) is None
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    operands: Sequence[Node]
-
-    @property
-    def texts(self) -> list[str]:
-        """Literals of text."""
-        return [node["literal"]["text"] for node in self.operands if _literal_kind(node) == "STRING"]
-
-    @property
-    def has_other_literals(self) -> bool:
-        """Whether there are literals of other types."""
-        kinds = map(_literal_kind, self.operands)
-        return any(kind not in (None, "STRING", "NULL_LITERAL") for kind in kinds)
-
-    @property
-    def others(self) -> list[Node]:
-        """Operands that are not literals."""
-        return [node for node in self.operands if _literal_kind(node) is None]
-
-
 def _literal_kind(node: Node) -> str | None:
     """Return the kind of a literal; None for other nodes. Unknown literals count as others: their type is asked for."""
     return node.get("literal", {}).get("kind") if node["class"] == "CONSTANT" else None
 
 
-def _comparisons(tree: Node) -> Iterator[_Comparison]:
+def _comparisons(tree: Node) -> Iterator[Sequence[Node]]:
+    """Yield the operands of each comparison."""
     for node in nodes(tree):
         if node["class"] == "COMPARISON":
-            yield _Comparison([node["left"], node["right"]])
+            yield node["left"], node["right"]
         elif node["class"] == "BETWEEN":
-            yield _Comparison([node["input"], node["lower"], node["upper"]])
+            yield node["input"], node["lower"], node["upper"]
         elif node["type"] in ("COMPARE_IN", "COMPARE_NOT_IN"):
-            yield _Comparison(node["children"])
+            yield node["children"]
 
 
 def check_comparisons(tree: Node, types_of: Callable[[Sequence[Node]], Sequence[str]], ask: Ask) -> str | None:
@@ -568,15 +548,19 @@ def check_comparisons(tree: Node, types_of: Callable[[Sequence[Node]], Sequence[
         types_of: returns the types of expressions.
         ask: see `Ask`.
     """
-    for found in _comparisons(tree):
-        others = found.others
+    for operands in _comparisons(tree):
+        literals = [_literal_kind(node) for node in operands]
+        others = [node for node, literal in zip(operands, literals, strict=True) if literal is None]
         kinds = set(types_of(others)) - {'"NULL"'} if others else set()
-        texts = {kind for kind in kinds if kind.startswith("VARCHAR")}
-        if texts and (kinds > texts or found.has_other_literals):
-            other = min(kinds - texts, default="another type")
+        of_text = {kind for kind in kinds if kind.startswith("VARCHAR")}
+        if of_text and (kinds > of_text or {*literals} - {None, "STRING", "NULL_LITERAL"}):
+            other = min(kinds - of_text, default="another type")
             return f"text is compared with {other:.80}: write the value as text, '7' for 7, or cast one of them"
-        for kind in sorted(kinds - texts):
-            problem = _inexact(found.texts, kind, ask)
+        texts = [
+            node["literal"]["text"] for node, literal in zip(operands, literals, strict=True) if literal == "STRING"
+        ]
+        for kind in sorted(kinds - of_text):
+            problem = _inexact(texts, kind, ask)
             if problem is not None:
                 return problem
     return None

@@ -346,14 +346,12 @@ class _Collector:
         self._files: dict[str, FileDeletes] = {}
         self._snapshot, self._number = snapshot, snapshot.info.id
         self._waiting: dict[str, int] = {}
-        self._wide = sum(vector.data_file is None for vector in self._vectors_apart())
+        apart = snapshot.vectors if snapshot.vector_columns.have_wide else ()
+        self._wide = sum(vector.data_file is None for vector in apart)
         self._found: dict[str, list[VectorRows]] = {}
         self._stored_bytes: Counter[str] = Counter()
         self._errors: dict[str, list[str]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
-
-    def _vectors_apart(self) -> Sequence[DeletionVector]:
-        return self._snapshot.vectors if self._snapshot.vector_columns.have_wide else ()
 
     def _of_file(self, path: str) -> Sequence[DeletionVector]:
         """Return the vectors that name a data file of the snapshot."""
