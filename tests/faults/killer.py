@@ -6,8 +6,7 @@ removing and the like are seen by an audit hook, whoever calls them; writing and
 `os.fdopen` and `os.fsync`, through which all files are written (that they are is asserted by the tests).
 
 An order: writer (index) and inputs, or delete (the kind of a table); out; and one of kill (the step to die at) and
-limit (bytes that a file may have). Or deletes: number of the first id; ids are deleted one by one, a commit each, until
-it is killed, `after` so many seconds from the given number of commits on. The answer has the commits that had returned.
+limit (bytes that a file may have).
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ import os
 import resource
 import signal
 import sys
-import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from cli_runner import run
-from dvcodec import RowSet
 from faults.deletes import delete
 from faults.writers import WRITERS, CommandFailed
 
@@ -112,28 +109,6 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
     return {"error": None, "steps": steps.seen}
 
 
-def delete_one_by_one(order: dict[str, Any], reports: int) -> None:
-    """Delete id after id, and report each commit as a byte."""
-    number = order["deletes"]
-    while True:
-        delete(Path(order["out"]), RowSet([number]))
-        os.write(reports, b".")
-        number += 1
-
-
-def killed_after(child: int, order: dict[str, Any], reports: int) -> dict[str, Any]:
-    """Kill a fork that deletes; return how it ended and how many commits it reported."""
-    done = 0
-    while done < order["commits"] and (data := os.read(reports, 4096)):
-        done += len(data)
-    time.sleep(order["after"])
-    os.kill(child, signal.SIGKILL)
-    while data := os.read(reports, 4096):
-        done += len(data)
-    _, status = os.waitpid(child, 0)
-    return {"killed": os.WTERMSIG(status), "done": done} if os.WIFSIGNALED(status) else {"failed": status, "done": done}
-
-
 def serve() -> None:
     """Answer orders until standard input ends."""
     run("--help")
@@ -146,10 +121,7 @@ def serve() -> None:
             code = 1
             try:
                 os.close(reading)
-                order = json.loads(line)
-                if "deletes" in order:
-                    delete_one_by_one(order, writing)
-                os.write(writing, json.dumps(work(order)).encode())
+                os.write(writing, json.dumps(work(json.loads(line))).encode())
                 code = 0
             finally:
                 if code:
@@ -157,10 +129,6 @@ def serve() -> None:
                     sys.stderr.flush()
                 os._exit(code)
         os.close(writing)
-        if "deletes" in json.loads(line):
-            print(json.dumps(killed_after(child, json.loads(line), reading)), flush=True)
-            os.close(reading)
-            continue
         with os.fdopen(reading, "rb") as pipe:
             answer = pipe.read().decode()
         _, status = os.waitpid(child, 0)

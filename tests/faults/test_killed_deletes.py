@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 from signal import SIGKILL
@@ -10,7 +9,6 @@ from signal import SIGKILL
 import pytest
 
 import amounts
-from dvcodec import RowSet
 from dvcodec.tables import audit, open_table
 from faults.conftest import Order
 from faults.deletes import FIRST, GONE, delete, ids, make
@@ -18,9 +16,6 @@ from samples.id_tables import MAKERS
 
 LEFT = {kind: {"orphan-data-file" if kind == "iceberg 2" else "orphan-vector-file"} for kind in MAKERS}
 """Findings on what a killed writer leaves; files of position deletes are named as data files are."""
-KILLS = amounts.of(8, 250)
-IDS, A_TABLE, LONGEST = 4096, 25, 0.05
-"""Of a writer that is killed at any time: rows and kills of a table, and seconds after some commits."""
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -49,28 +44,3 @@ def test_killed_at_each_step(kind: str, tmp_path: Path, order: Order) -> None:
     assert found == sorted(found)  # once committed, it stays
     assert {*found} == {False, True}
     assert left == LEFT[kind]
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_killed_at_any_time(kind: str, tmp_path: Path, order: Order) -> None:
-    """A writer deletes id after id: every commit that it reported is there, and at most one more."""
-    chance = random.Random(21)
-    ended = 0
-    for kill in range(KILLS):
-        out = tmp_path / f"t{kill // A_TABLE}"
-        if kill % A_TABLE == 0:
-            MAKERS[kind](out, IDS, IDS // 2)
-            first = 0
-        answer = order(deletes=first, out=out, commits=chance.randrange(3), after=chance.random() * LONGEST)
-        assert answer["killed"] == SIGKILL
-        found = ids(out)
-        stop = IDS - len(found)
-        assert found == list(range(stop, IDS))
-        assert first + answer["done"] <= stop <= first + answer["done"] + 1
-        ended += stop - first
-        first = stop
-        if kill % A_TABLE == A_TABLE - 1 or kill == KILLS - 1:
-            assert {one.check for one in audit(open_table(out)).findings} <= LEFT[kind] | {"orphan-metadata"}
-            delete(out, RowSet([IDS - 1]))
-            assert ids(out) == found[:-1]
-    assert ended

@@ -32,7 +32,6 @@ from dvcodec import (
     iceberg,
     paimon,
 )
-from dvcodec.core.vector import Magic
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import open_source
 from dvcodec.tables import (
@@ -46,7 +45,7 @@ from dvcodec.tables import (
     copy_deletes,
     open_table,
 )
-from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Speller, Target, partition_values
+from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, partition_values
 from dvcodec.tables.delta.rows import partition_scalar
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.metadata.json_fields import PartitionValue
@@ -769,22 +768,6 @@ def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, a
 def test_what_delta_does_not_have(kind: str, value: Any, why: str) -> None:
     with pytest.raises(UsageError, match=rf"/t/a: its partition value c {why}"):
         spelled(kind, value)
-
-
-@each(
-    ("to", "magic", "offset", "may_stay"),
-    [
-        ("iceberg", Magic.PORTABLE64, 2**31, True),
-        ("iceberg", Magic.NATIVE64, 4, False),
-        ("delta", Magic.PORTABLE64, 2**31 - 1, True),
-        ("delta", Magic.PORTABLE64, 2**31, False),  # Delta's offsets are numbers of 32 bits
-        ("delta", Magic.PAIMON32, 1, False),
-        ("paimon64", Magic.PORTABLE64, 1, False),
-    ],
-)
-def test_vectors_that_stay_in_their_files(to: str, magic: Magic, offset: int, may_stay: bool) -> None:
-    speller = Speller(to, TableKind.PAIMON, "/t", SnapshotInfo(1))  # type: ignore[arg-type]
-    assert speller.may_stay(magic, offset) == may_stay
 
 
 # ----------------------------------------- deletes as position delete files, for tables of Iceberg's format version 2

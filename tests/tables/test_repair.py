@@ -33,6 +33,7 @@ from samples import delta_log
 from samples.contradictions import make_iceberg
 from samples.damages import equal_vector, gone_file, second_vector, stale_blob, stale_metadata, wrong_count, wrong_size
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
+from samples.id_tables import MAKERS
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 from samples.paimon_table import PaimonFile, build_paimon
 from samples.rows import deleted, ids
@@ -464,46 +465,11 @@ def test_delta(tmp_path: Path, doubled: bool) -> None:
 # ------------------------------------------------------------------------- vectors that cannot be read, of real tables
 
 
-def iceberg_table(folder: Path) -> None:
-    first = Commit(data={"a": COUNT, "b": COUNT}, vectors={"a": RowSet([1, 2])})
-    build_iceberg(folder, first, Commit(vectors={"a": RowSet([1, 2, 5]), "b": RowSet([3])}))
-
-
-def ids_of(number: int) -> pa.Table:
-    return pa.table({"id": range(number * COUNT, (number + 1) * COUNT)})
-
-
-def delta_table(folder: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    for number in range(2):
-        rows = ids_of(number).append_column("f", pa.array(["ab"[number]] * COUNT))
-        deltalake.write_deltalake(folder, rows, mode="append", partition_by=["f"])
-    enable(open_table(folder))
-    for where in ("id IN (1, 2)", f"id IN (5, {COUNT + 3})"):
-        open_table(folder).delete(where)
-
-
-def paimon_table(folder: Path) -> None:
-    files = [PaimonFile(f"{name}.parquet", ids_of(number)) for number, name in enumerate("ab")]
-    build_paimon(folder, [(0, "id", "BIGINT")], [files], options={"deletion-vectors.enabled": "true"})
-    for rows in ({"a": RowSet([1, 2])}, {"a": RowSet([5]), "b": RowSet([3])}):
-        table = open_table(folder)
-        paths = {name_of(file.path): file.path for file in table.snapshot().data_files}
-        table.delete(positions={paths[name]: some for name, some in rows.items()})
-
-
-def lance_table(folder: Path) -> None:
-    lance = pytest.importorskip("lance")
-    for number in range(2):
-        lance.write_dataset(ids_of(number), folder, mode="append" if number else "create")
-    for rows in ({0: RowSet([1, 2])}, {0: RowSet([5]), 1: RowSet([3])}):
-        table = open_table(folder)
-        files = table.snapshot().data_files
-        table.delete(positions={files[number].path: some for number, some in rows.items()})
-
-
-def name_of(path: str) -> str:
-    return path[2] if path.startswith("f=") else path.rpartition("/")[2].partition(".")[0]
+def make(kind: str, folder: Path) -> None:
+    """Ids from 0 on in two data files; of the first, rows were deleted twice."""
+    MAKERS[kind](folder, 2 * COUNT, COUNT)
+    for gone in ([1, 2], [5, COUNT + 3]):
+        open_table(folder).delete(pc.field("id").isin(gone))
 
 
 def live_by_libraries(folder: Path) -> Iterator[list[int]]:
@@ -521,29 +487,28 @@ def live_by_libraries(folder: Path) -> Iterator[list[int]]:
         yield ids_by_library({"location": str(folder)})
 
 
-MADE = {"iceberg": iceberg_table, "delta": delta_table, "paimon": paimon_table, "lance": lance_table}
+KINDS = ("iceberg", "delta", "paimon", "lance")
 REPAIRED = {
-    "bit": ("a", "correct-bits", {"a": {1, 2, 5}, "b": {3}}),
-    "more": ("a", "take-from-snapshot", {"a": {1, 2}, "b": {3}}),
-    "the only vector": ("b", "restore-rows", {"a": {1, 2, 5}, "b": set()}),
+    "bit": (0, "correct-bits", {1, 2, 5, COUNT + 3}),
+    "more": (0, "take-from-snapshot", {1, 2, COUNT + 3}),
+    "the only vector": (1, "restore-rows", {1, 2, 5}),
 }
-"""Damage -> the data file with the damaged vector, how it is repaired, rows that are deleted afterwards."""
+"""Damage -> the number of the data file with the damaged vector, how it is repaired, ids that are gone afterwards."""
 
 
 @pytest.mark.filterwarnings("ignore:.*polars_iceberg.*")
 @pytest.mark.parametrize("damage", REPAIRED)
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_vectors_that_cannot_be_read(kind: str, damage: str, tmp_path: Path) -> None:
     """Libraries read the table afterwards, and dvcodec deletes from it."""
     if (kind, damage) == ("lance", "bit"):
         pytest.skip("deletion files of Lance have no checksum")
     folder = tmp_path / "t"
-    MADE[kind](folder)
-    name, action, deleted = REPAIRED[damage]
+    make(kind, folder)
+    number, action, gone = REPAIRED[damage]
     snapshot = open_table(folder).snapshot()
-    of_lance = {file.path: "ab"[number] for number, file in enumerate(snapshot.data_files) if kind == "lance"}
-    vectors = {of_lance.get(path := str(one.data_file), name_of(path)): one for one in snapshot.vectors}
-    damaged = vectors[name]
+    first_ids = {file.path: next(snapshot.rows(file)).batch["id"][0].as_py() for file in snapshot.data_files}
+    (damaged,) = (one for one in snapshot.vectors if first_ids[str(one.data_file)] == number * COUNT)
     if damage == "bit":
         flip(damaged.location, (damaged.offset or 0) + 20)
     elif kind == "lance":
@@ -563,14 +528,12 @@ def test_vectors_that_cannot_be_read(kind: str, damage: str, tmp_path: Path) -> 
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[-1].startswith(f"1 repaired, snapshot {open_table(folder).snapshot().info.id};")
     assert audit(open_table(folder), orphans=False).findings == ()
-    live = [(i, number) for i, gone in enumerate(deleted.values()) for number in range(COUNT) if number not in gone]
-    second = 1_000_000 if kind == "iceberg" else COUNT
-    expected = [i * second + number for i, number in live]
+    expected = [one for one in range(2 * COUNT) if one not in gone]
     for found in live_by_libraries(folder):
         assert found == expected
     open_table(folder).delete("id = 7")
     for found in live_by_libraries(folder):
-        assert found == [number for number in expected if number != 7]
+        assert found == [one for one in expected if one != 7]
 
 
 BESIDE = [
@@ -589,7 +552,7 @@ BESIDE = [
 def test_damage_beside_the_vectors(kind: str, place: Callable[[bytes], int], check: str, tmp_path: Path) -> None:
     """The metadata still finds the vectors: they are written again, and libraries read the rows of before."""
     folder = tmp_path / "t"
-    MADE[kind](folder)
+    make(kind, folder)
     before = ids(folder)
     path = open_table(folder).snapshot().vectors[0].location
     flip(path, place(Path(path).read_bytes()))
@@ -620,8 +583,8 @@ def test_damage_in_a_vector_that_is_no_longer_used(tmp_path: Path) -> None:
 
 def test_no_rows_of_another_file_are_committed(tmp_path: Path) -> None:
     """Two vectors at one place, of a file that is damaged beside them: whose rows these are is not certain."""
-    MADE["delta"](tmp_path / "t")
-    log = tmp_path / "t" / "_delta_log" / f"{4:020}.json"
+    make("delta", tmp_path / "t")
+    log = tmp_path / "t" / "_delta_log" / f"{3:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     first, second = (one["add"] for one in actions if one.get("add", {}).get("deletionVector"))
     second["deletionVector"] = {**first["deletionVector"], "cardinality": 1}
@@ -635,7 +598,7 @@ def test_no_rows_of_another_file_are_committed(tmp_path: Path) -> None:
 
 def test_paimon_writes_the_vectors_of_a_file_together(tmp_path: Path) -> None:
     """So none of them is corrected while another one is lost, unless that is accepted."""
-    paimon_table(tmp_path / "t")
+    make("paimon", tmp_path / "t")
     first, second = open_table(tmp_path / "t").snapshot().vectors
     assert first.location == second.location
     flip(first.location, (first.offset or 0) + 20)
