@@ -241,7 +241,7 @@ def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["referenced", "check_container", "stored_rows"])
-def test_a_missing_package_is_no_damage(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_not_damage(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> Any:
         raise MissingExtra("pyarrow", "arrow")
 

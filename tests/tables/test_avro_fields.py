@@ -107,7 +107,7 @@ def test_files_of_no_records(tmp_path: Path, schema: Any, found: str) -> None:
         select(file.schema, COLUMNS, "entry", cursor)
 
 
-def test_partitions_that_are_none(tmp_path: Path) -> None:
+def test_what_is_not_a_partition(tmp_path: Path) -> None:
     for field in (of("int"), of({"type": "array", "items": "int"}, **{"field-id": 1000})):
         with (
             open_avro(written(tmp_path, record(field)), Storage()) as (file, cursor),

@@ -264,7 +264,7 @@ def number(value: int, size: int = 4) -> bytes:
     ],
     ids=["promoted", "negative", "no bytes", "too many bytes", "beyond the type", "too few bytes", "cut off", "bytes"],
 )
-def test_bounds_that_are_no_values_are_unknown(
+def test_bounds_that_are_not_values_are_unknown(
     kind: Any,
     wanted: Any,
     stored: ColumnChunk,

@@ -446,7 +446,7 @@ def is_right(value: Any, field: pa.Field) -> bool:
 @given(data=st.data())
 @settings(max_examples=examples(200))
 def test_nulls_are_found_as_one_by_one(data: st.DataObject) -> None:
-    """In slices, too, and among records of which some are no rows."""
+    """In slices, too, and among records of which some are not rows."""
     kind = data.draw(st.recursive(st.just(pa.int64()), types_of, max_leaves=4))
     field = pa.field("c", kind, data.draw(st.booleans()))
     values = data.draw(st.lists(values_of(kind), max_size=6))

@@ -53,7 +53,7 @@ def test_delta_logs(name: str, tmp_path: Path) -> None:
 
 
 def test_delta_severities(tmp_path: Path) -> None:
-    """What every engine reads right is no error; the older version, without vectors, has no findings at all."""
+    """What every engine reads right is not an error; the older version, without vectors, has no findings at all."""
     for name, severity in (("append only", Severity.WARNING), ("off", Severity.INFO), ("no feature", Severity.ERROR)):
         contradictions.make_delta(name, tmp_path / name)
         table = open_table(str(tmp_path / name))

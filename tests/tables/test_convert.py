@@ -545,7 +545,7 @@ def test_a_vector_that_is_older_than_its_data_file(tmp_path: Path) -> None:
         ([{"level": 0}], "compacted"),
     ],
 )
-def test_records_that_are_no_rows_hold_within_paimon_alone(
+def test_records_that_are_not_rows_hold_within_paimon_alone(
     tmp_path: Path, files: list[dict[str, Any]], why: str | None
 ) -> None:
     rows = pa.table({"id": range(5)})
@@ -578,7 +578,7 @@ def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
     }
 
 
-def test_data_files_that_are_no_parquet(tmp_path: Path) -> None:
+def test_data_files_of_other_formats(tmp_path: Path) -> None:
     cases: list[dict[str, Any]] = [{"file_format": "orc"}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
     for i, values in enumerate(cases):
         table = with_vectors(tmp_path, a_file(**values), ROWS)
@@ -799,7 +799,7 @@ def test_version_2_that_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
-def test_position_deletes_do_not_name_what_is_no_unicode(tmp_path: Path) -> None:
+def test_position_deletes_name_only_unicode(tmp_path: Path) -> None:
     MAKERS["delta"](tmp_path / "t", 300, 100)
     open_table(tmp_path / "t").delete("id < 3")
     table = open_table((tmp_path / "t").rename(tmp_path / "t\udcff"))

@@ -88,7 +88,7 @@ def test_iceberg_with_equality_deletes(tmp_path: Path) -> None:
     assert [line.split()[-2:] for line in run("log", root).out.splitlines()[-2:]] == [["unknown", "unknown"]] * 2
 
 
-def test_records_of_paimon_that_are_no_rows_yet(tmp_path: Path) -> None:
+def test_records_of_paimon_that_are_not_rows_yet(tmp_path: Path) -> None:
     """Level 0 and postponed buckets wait for compaction: batch reads of Paimon see neither, and nothing opens them."""
     columns, damaged = [(0, "id", "BIGINT")], b"not a data file"
     seen = PaimonFile("a.parquet", keyed(10, 11), [1], level=5)

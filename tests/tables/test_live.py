@@ -69,7 +69,7 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
     assert pq.read_table(sink)["id"].to_pylist() == LIVE
 
 
-def test_rows_that_are_no_rows_of_the_table(tmp_path: Path) -> None:
+def test_records_that_are_not_rows_of_the_table(tmp_path: Path) -> None:
     """Paimon's retractions are in the file, but neither live nor deleted."""
 
     class Kept(FakeTable):
@@ -256,7 +256,7 @@ def test_a_wrong_range_is_an_error_of_its_vector_alone(tmp_path: Path) -> None:
 
 
 def test_an_invalid_path_is_reported(tmp_path: Path) -> None:
-    """Metadata may name anything; that is no wrong use of the library."""
+    """Metadata may name anything; that is not a wrong use of the library."""
     table = make_table(tmp_path)
     odd = replace(table.snapshot().vectors[0], location="file://elsewhere/x")
     (read,) = read_vectors(table.snapshot(), [odd])

@@ -81,7 +81,7 @@ def test_a_checkpoint_of_delta_keeps_the_batch(tmp_path: Path) -> None:
 
 
 @each("text", [None, "", "None", "1.5", "٣", "9" * 20, 7])
-def test_a_number_that_is_none(text: Any) -> None:
+def test_what_is_not_a_number(text: Any) -> None:
     assert batch_number("-12", "s") == -12
     with pytest.raises(NotCanonical, match="s: number of a stream's batch: expected a whole number"):
         batch_number(text, "s")

@@ -106,7 +106,7 @@ class GivenColumns:
         """Return rows as DuckDB is given them.
 
         Raises:
-            pyarrow.ArrowException: a value is none of its type's there.
+            pyarrow.ArrowException: a value that its type does not have there.
         """
         pairs = zip(self.schema, columns.columns, strict=True)
         return pa.RecordBatch.from_arrays([self._array(*pair) for pair in pairs], schema=self.schema)

@@ -430,7 +430,7 @@ def _reason(err: Exception) -> str:
     """Return what DuckDB or Arrow says, without the name of the error and without settings to change."""
     text = one_line(err)
     if isinstance(err, UnicodeDecodeError):
-        return "a value of bytes that is none of the other type"
+        return "bytes that are not a value of the other type"
     if not isinstance(err, pa.ArrowException):
         text = text.partition(": ")[2].partition(" Use TRY(")[0]
     return text.replace("You might need to add explicit type casts", _LIKE) if "~~" in text else text
