@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from dvcodec import (
     lance,
 )
 from dvcodec.lance import DeletionFile, Manifest
-from dvcodec.lance.deletions import Kind
 from dvcodec.lance.manifest import Stored
 from samples.lance import TOP, Seg, message, sequence_bytes
 
@@ -74,43 +74,10 @@ def test_real_datasets(vectors: Path) -> None:
         assert found.writer == " ".join(truth["writer_version"])
         assert found.has_stable_row_ids
         assert lance.find_manifest(str(dataset), truth["version"]) == str(path)
-        for entry, listed in zip(found.fragments, truth["fragments"], strict=True):
-            check_fragment(dataset, entry, listed)
-
-
-def check_fragment(dataset: Path, entry: lance.Fragment, listed: dict[str, Any]) -> None:
-    assert (entry.id, entry.physical_rows) == (listed["id"], listed["physical_rows"])
-    folder = dataset.parent
-    for name, stored in (
-        ("row_ids", entry.row_ids),
-        ("created", entry.created_at),
-        ("last_updated", entry.last_updated_at),
-    ):
-        assert stored is not None
-        assert stored.inline is not None
-        if f"{name}_file" in listed:
-            assert stored.inline == (folder / listed[f"{name}_file"]).read_bytes()
-        if f"{name}_hex" in listed:
-            assert stored.inline.hex() == listed[f"{name}_hex"]
-        assert len(stored.inline) == listed[f"{name}_len"]
-    ids = entry.row_id_sequence().to_numpy().tolist()
-    deleted = entry.deleted_rows(str(dataset))
-    file = listed.get("deletion_file")
-    assert (entry.deletion_file is None) == (file is None)
-    if file is not None:
-        kind: Kind = ("arrow", "bin")[file["type"]]
-        assert entry.deletion_file == DeletionFile(
-            kind,
-            listed["id"],
-            file["read_version"],
-            file["id"],
-            file["num_deleted"],
-        )
-        assert deleted.cardinality == file["num_deleted"]
-    live = [[row, value] for row, value in enumerate(ids) if row not in deleted]
-    if listed["true_live_rows"] is not None and len(listed["true_live_rows"]) == listed["live_rows_checked"]:
-        assert live == listed["true_live_rows"]
-    assert entry.created_at_versions().count == entry.last_updated_at_versions().count == listed["physical_rows"]
+        listed = [(entry["id"], entry["physical_rows"]) for entry in truth["fragments"]]
+        assert [(entry.id, entry.physical_rows) for entry in found.fragments] == listed
+        live = sum(one.row_id_sequence().count - one.deleted_rows(str(dataset)).cardinality for one in found.fragments)
+        assert live == sum(entry["live_rows_checked"] for entry in truth["fragments"])
 
 
 # ---------------------------------------------------------------------- crafted
@@ -142,9 +109,6 @@ def test_deletion_file_of_a_manifest(tmp_path: Path) -> None:
         file = message("DeletionFile", **({"read_version": 8, "id": TOP} | values))
         return read(manifest(fragment(deletion_file=file, physical_rows=50))).fragments[0]
 
-    assert entry_of().deletion_file == DeletionFile("arrow", 5, 8, TOP, 0)
-    assert entry_of(file_type=1, num_deleted_rows=3).deletion_file == DeletionFile("bin", 5, 8, TOP, 3)
-    assert entry_of(base_id=0).deletion_file == DeletionFile("arrow", 5, 8, TOP, 0, 0)
     with pytest.raises(Unsupported, match="base path 4"):
         entry_of(base_id=4).deleted_rows(str(tmp_path))
     with pytest.raises(Unsupported, match=r"0 \(arrow\) or 1 \(bitmap\), found 2"):
@@ -158,11 +122,8 @@ def test_deletion_file_of_a_manifest(tmp_path: Path) -> None:
     assert entry_of(num_deleted_rows=2, **values).deleted_rows(str(tmp_path)) == {4, 49}
     with pytest.raises(CardinalityMismatch, match=f"{file.id}.arrow"):
         entry_of(num_deleted_rows=3, **values).deleted_rows(str(tmp_path))
-    found = read(
-        manifest(fragment(deletion_file=message("DeletionFile", read_version=8, **values), physical_rows=49))
-    ).fragments[0]
     with pytest.raises(NotCanonical, match=r"below 49 \(physical rows\), found 49"):
-        found.deleted_rows(str(tmp_path))
+        replace(entry_of(**values), physical_rows=49).deleted_rows(str(tmp_path))
 
 
 # ---------------------------------------------------------------------- the file
@@ -280,27 +241,6 @@ def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
             lance.find_manifest(str(tmp_path), version)
 
 
-def test_dataset_behind_a_url(vectors: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    source = vectors / "lance" / "array"
-    filesystem = fsspec.filesystem("memory")
-    filesystem.put(str(source), "/lance-array", recursive=True)
-    try:
-        url = "memory://lance-array"
-        path = lance.find_manifest(url)
-        assert path.startswith(f"{url}/_versions/")
-        found = lance.read_manifest(path)
-        assert found.fragments[0].deleted_rows(url).cardinality == 4
-        local = lance.read_manifest(lance.find_manifest(str(source)))
-        assert [entry.row_ids for entry in found.fragments] == [entry.row_ids for entry in local.fragments]
-        with pytest.raises(UsageError, match="no version 9"):
-            lance.find_manifest(url, 9)
-        with pytest.raises(UsageError, match="nowhere"):  # there are no folders in a store
-            lance.find_manifest("memory://nowhere-at-all")
-    finally:
-        filesystem.rm("/lance-array", recursive=True)
-
-
 # ---------------------------------------------------------------------- time, transaction, base paths
 
 
@@ -350,13 +290,8 @@ def test_overlays() -> None:
     )
 
 
-def transaction(**values: Any) -> bytes:
-    data: bytes = message("Transaction", read_version=4, uuid="u", **values).SerializeToString()
-    return data
-
-
 def test_operations_that_are_refused() -> None:
-    data = transaction(delete=message("Marker"))
+    data = message("Transaction", read_version=4, uuid="u", delete=message("Marker")).SerializeToString()
     with pytest.raises(NotCanonical, match="operation"):
         lance.read_operation(b"\xa0\x06\x01")
     with pytest.raises(Truncated):

@@ -23,7 +23,7 @@ from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.model import DeletionVector
-from dvcodec.tables.snapshots.findings import Severity, shortened
+from dvcodec.tables.snapshots.findings import Severity
 from dvcodec.tables.snapshots.rules import overlaps
 from samples.damages import (
     beyond,
@@ -411,11 +411,6 @@ def test_an_audit_names_the_newest_snapshot_without_its_errors(
     assert audit(open_table(root)).older == older
     line = f"snapshot {older} has no vector or data file with these errors (--snapshot {older})"
     assert (line in run("audit", root).out.splitlines()) == (older is not None)
-
-
-def test_repeated_text_is_cut_to_1000_characters() -> None:
-    assert shortened("a" * 1000) == "a" * 1000
-    assert shortened("a" * 1001) == "a" * 1000 + "..."
 
 
 def test_the_first_of_the_vectors_that_end_furthest_is_named() -> None:

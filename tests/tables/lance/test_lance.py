@@ -333,9 +333,3 @@ def test_a_refusal(kind: type[BaseException]) -> None:
         _refusals("f", "fragment 1"),
     ):
         raise kind("column")
-
-
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, SystemExit, OSError])
-def test_others_stay(kind: type[BaseException]) -> None:
-    with pytest.raises(kind), _refusals("f", "fragment 1"):
-        raise kind
