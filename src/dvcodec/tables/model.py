@@ -466,7 +466,7 @@ class ByPath(Mapping[str, DataFile]):
         numbers: the number of each, by path.
     """
 
-    def __init__(self, files: OnDemand[DataFile], numbers: Mapping[str, int]) -> None:
+    def __init__(self, files: Sequence[DataFile], numbers: Mapping[str, int]) -> None:
         self._files = files
         self._numbers = numbers
 
@@ -499,22 +499,17 @@ def refuse_twins(names: Iterable[object], what: str, source: str) -> None:
             raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
 
 
-def vectors_of(vectors: Iterable[DeletionVector]) -> Mapping[str, Sequence[DeletionVector]]:
+def vectors_of(vectors: Sequence[DeletionVector]) -> Mapping[str, Sequence[DeletionVector]]:
     """Group vectors by their recorded data file, in order; position deletes of partitions are omitted."""
-    if isinstance(vectors, OnDemand):
-        return _GroupedOnDemand(vectors)
-    groups: dict[str, list[DeletionVector]] = {}
-    for vector in vectors:
-        if vector.data_file is not None:
-            groups.setdefault(vector.data_file, []).append(vector)
-    return groups
+    return _Grouped(vectors)
 
 
-class _GroupedOnDemand(Mapping[str, Sequence[DeletionVector]]):
-    def __init__(self, vectors: OnDemand[DeletionVector]) -> None:
+class _Grouped(Mapping[str, Sequence[DeletionVector]]):
+    def __init__(self, vectors: Sequence[DeletionVector]) -> None:
+        paths = vectors.paths if isinstance(vectors, OnDemand) else [vector.data_file for vector in vectors]
         self._vectors = vectors
         self._numbers: dict[str, list[int]] = {}
-        for number, path in enumerate(vectors.paths):
+        for number, path in enumerate(paths):
             if path is not None:
                 self._numbers.setdefault(path, []).append(number)
 

@@ -34,7 +34,6 @@ from dvcodec.tables.model import (
     DeletedRows,
     Deletion,
     DeletionVector,
-    OnDemand,
     PhysicalRows,
     Record,
     RowReader,
@@ -192,8 +191,7 @@ class Snapshot(LiveRows):
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
-        files = self.data_files
-        return ByPath(files, self.numbers) if isinstance(files, OnDemand) else {file.path: file for file in files}
+        return ByPath(self.data_files, self.numbers)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
