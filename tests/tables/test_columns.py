@@ -60,21 +60,6 @@ class Declared(DeltaBuilder):
         return self.declared
 
 
-COMPAT: dict[str, Any] = {
-    "minReaderVersion": 3,
-    "minWriterVersion": 7,
-    "readerFeatures": [],
-    "writerFeatures": ["columnMapping", "icebergCompatV1"],
-}
-"""As Delta 3.1 wrote it."""
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "compat": COMPAT,
-    "none": {**COMPAT, "writerFeatures": []},
-    "writer only": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["columnMapping"]},
-    "old": {"minReaderVersion": 1, "minWriterVersion": 2},
-}
-
-
 def craft_mapped(
     folder: Path,
     protocol: dict[str, Any],
@@ -90,15 +75,8 @@ def craft_mapped(
     return made
 
 
-@each("mode", ["name", "id"])
-@each("protocol", PROTOCOLS)
-def test_mapped_columns_that_the_protocol_does_not_declare(tmp_path: Path, protocol: str, mode: str) -> None:
-    made = craft_mapped(tmp_path / "t", PROTOCOLS[protocol], mode)
-    assert live(open_table(made.root)) == [{"id": n, "n": n} for n in (1, 2, 3)]
-
-
 def test_a_mode_without_annotations_does_not_map(tmp_path: Path) -> None:
-    made = craft_mapped(tmp_path / "t", PROTOCOLS["old"], "name", [plain("col-1")])
+    made = craft_mapped(tmp_path / "t", {"minReaderVersion": 1, "minWriterVersion": 2}, "name", [plain("col-1")])
     assert live(open_table(made.root))[2] == {"col-1": 3}
     declared = craft_mapped(tmp_path / "u", {"minReaderVersion": 2, "minWriterVersion": 5}, "name", [plain("col-1")])
     with pytest.raises(NotCanonical, match="physicalName"):
@@ -337,18 +315,6 @@ def test_null_keys_of_a_map_are_refused() -> None:
     batch = pa.record_batch([array], names=["m"])
     with pytest.raises(NotCanonical, match=r"f: column m\.key: expected no nulls, found 1"):
         DeltaEvolution("f", [column], file_columns(batch.schema, "f")).apply(batch)
-
-
-def test_nulls_of_required_columns_are_refused() -> None:
-    x = Column("x", type=pa.int64(), nullable=False)
-    columns = [Column("s", type=pa.struct([x.field]), children=(x,)), x]
-    batch = pa.record_batch({"s": pa.array([None, {"x": 1}], pa.struct({"x": pa.int64()})), "x": [1, None]})
-    evolution = DeltaEvolution("f", columns, file_columns(batch.schema, "f"))
-    with pytest.raises(NotCanonical, match="f: column x: expected no nulls, found 1 from row 9 on"):
-        evolution.apply(batch, 9)
-    found = evolution.apply(batch, rows=pa.array([True, False]))
-    assert found["s"].to_pylist() == [None, {"x": 1}]
-    assert found["s"].field(0).null_count == 0
 
 
 # ------------------------- nulls are refused where a schema has none, at every level; below a null they are no values

@@ -74,20 +74,6 @@ ROWS = pa.table(
 DELETED = RowSet([*range(0, 240, 5), *range(60, 120)])
 LIVE = ROWS.filter(DELETED.arrow_mask(0, COUNT, keep=True))
 number, price, word, day = map(pc.field, ROWS.column_names)
-CONDITIONS = {
-    "less": number < 30,
-    "a comparison with null stays null when it is inverted": ~(number < 200),
-    "null": number.is_null(),
-    "of another column": (price > 3) & (number > 130),
-    "NaN is neither more nor less": ~(price <= 1e9),
-    "NaN": price.is_nan(),
-    "zero of either sign": price == 0,
-    "values": number.isin([3, 4, 200, None]),
-    "text": (word >= "w130") & (word < "w140"),
-    "days": day == date(2024, 1, 3),
-    "or": (number < 10) | (word == "w233"),
-    "nothing": number > 10**6,
-}
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +107,6 @@ def test_the_condition_is_not_asked_of_deleted_rows(delta: Path) -> None:
     assert (
         found["number"].to_pylist() == LIVE.filter(pc.divide(pc.scalar(1000), number - 61) < -900)["number"].to_pylist()
     )
-
-
-@each("name", CONDITIONS)
-def test_conditions_against_pyarrow(delta: Path, name: str) -> None:
-    table, where = open_table(delta), CONDITIONS[name]
-    expected = LIVE.filter(where)
-    assert table.to_reader(where=where).read_all().to_pydict().__repr__() == repr(expected.to_pydict())
-    assert repr(table.to_reader(["day"], where).read_all().to_pydict()) == repr(expected.select(["day"]).to_pydict())
 
 
 def test_row_groups_that_statistics_rule_out_are_not_read(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import Committer, Found, StreamBatch, Written, run
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.folder_place import FolderPlace
-from dvcodec.tables.model import Deletion, FileDelete
+from dvcodec.tables.model import Deletion
 from samples import delta_log
 from samples.id_tables import MAKERS
 from samples.rows import ids
@@ -125,20 +124,15 @@ def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
 
 
 def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> None:
-    """Its bounds say so; the same file would be a conflict without them."""
-    for number, bounds in enumerate(({"minValues": {"id": 300}, "maxValues": {"id": 427}}, {})):
-        folder = delta_log.restored_table(tmp_path / f"delta-{number}")
-        add = delta_log.data_file(folder, "c.parquet", 300)
-        add["stats"] = json.dumps({"numRecords": delta_log.ROWS, "nullCount": {"id": 0}, **bounds})
-        append = partial(delta_log.commit, folder, 3, "WRITE", {"add": add})
-        late = Between(committer_of(open_table(folder)), append)
-        if bounds:
-            done = run(late, where_finder(pc.field("id") == 200), isolation="serializable")
-            assert (done.rows, done.retries) == (1, 1)
-            assert {300, 427} <= set(ids(open_table(folder)))
-        else:
-            with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile and may have rows to delete"):
-                run(late, where_finder(pc.field("id") == 200), isolation="serializable")
+    """Its bounds say so; without them it would be a conflict."""
+    folder = delta_folder(tmp_path)
+    bounds = {"minValues": {"id": 300}, "maxValues": {"id": 427}, "nullCount": {"id": 0}}
+    add = delta_log.data_file(folder, "c.parquet", 300)
+    add["stats"] = json.dumps({"numRecords": delta_log.ROWS, **bounds})
+    late = Between(committer_of(open_table(folder)), lambda: delta_log.commit(folder, 3, "WRITE", {"add": add}))
+    done = run(late, where_finder(pc.field("id") == 200), isolation="serializable")
+    assert (done.rows, done.retries) == (1, 1)
+    assert {300, 427} <= set(ids(open_table(folder)))
 
 
 def test_a_format_that_does_not_record_batches(tmp_path: Path) -> None:
@@ -405,32 +399,6 @@ def test_a_slow_writer_does_not_leave_its_hint(iceberg: Path, monkeypatch: pytes
     delete(iceberg, 7)
     assert (iceberg / "metadata" / "version-hint.text").read_text() == "6"
     check(iceberg, 1, 100, 5, 6, 7)
-
-
-# ---------------------------------------------------------------------- two vectors for a data file
-
-
-def test_two_vectors_for_a_data_file(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer whose vector does not take in what others deleted meanwhile would bring rows back: it is a conflict."""
-    inner = committer_of(open_table(folder))
-    base = inner.current()
-    (file,) = (file for file in base.data_files if 100 in file_ids(base, file))
-    row = file_ids(base, file).index(101)
-    before = RowSet([file_ids(base, file).index(100)])
-    vectors = tuple(vector for vector in base.vectors if vector.data_file == file.path)
-    change = FileDelete(file, vectors, before, before | RowSet([row]), whole=False)
-    files: list[str] = []
-    written = inner.write(base, [change], files)
-    delete(folder, 102)
-    with pytest.raises(CommitConflict):
-        inner.commit(base, [change], written, files)
-    for path in files:
-        Path(path).unlink(missing_ok=True)
-    check(folder, 1, 100, 102)
-
-
-def file_ids(base: Snapshot, file: DataFile) -> list[int]:
-    return [number for part in base.rows(file, columns=["id"]) for number in part.batch.column(0).to_pylist()]
 
 
 # ---------------------------------------------------------------------- clocks, and stores

@@ -20,7 +20,7 @@ from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter
-from dvcodec.tables.lance.table import DeletionRecord, LanceSnapshot
+from dvcodec.tables.lance.table import LanceSnapshot
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import new_files
 from interop.driver import need
@@ -134,24 +134,6 @@ def test_pylance_reads_what_is_left_and_the_versions_before(name: str, tmp_path:
     assert [one["operation"] for one in recorded[1:]] == ["Delete"] * 3
     check_metadata(open_table(path), recorded)  # type: ignore[arg-type]
     check_rows(open_table(path), recorded)  # type: ignore[arg-type]
-
-
-def test_many_rows_are_a_bitmap_as_in_pylance(tmp_path: Path) -> None:
-    import lance as pylance
-
-    path = tmp_path / "t"
-    pylance.write_dataset(pa.table({"key": range(20_000)}), str(path))
-    for gone, kind in (
-        (lambda key: key < 4999, "arrow"),
-        (lambda key: key < 5000, "arrow"),
-        (lambda key: key < 5001, "bin"),
-        (lambda key: key % 3 == 0, "bin"),
-    ):
-        delete(path, gone)
-        (vector,) = open_table(path).snapshot().vectors
-        assert DeletionRecord.of(vector).file.kind == kind
-    assert dataset(path).count_rows() == len([key for key in range(5001, 20_000) if key % 3])
-    assert_clean(path)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
