@@ -27,7 +27,7 @@ from dvcodec import (
     lance,
 )
 from dvcodec.lance import DeletionFile, Manifest
-from dvcodec.lance.manifest import Stored
+from dvcodec.lance.manifest import Stored, read_row_count
 from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
@@ -302,3 +302,44 @@ def test_operations_that_are_refused() -> None:
         lance.read_operation(data, 2**40)
     with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         lance.read_operation(data, limits=Limits(max_metadata_bytes=3))
+
+
+# ----------------------------------------------------------------------- row counts from the footers of data files
+
+
+def footer(table: int, buffers: int = 1, version: tuple[int, int] = (2, 2)) -> bytes:
+    numbers = b"".join(number.to_bytes(8, "little") for number in (0, 0, table))
+    counts = buffers.to_bytes(4, "little") + (1).to_bytes(4, "little")
+    return numbers + counts + b"".join(part.to_bytes(2, "little") for part in version) + b"LANC"
+
+
+def made(descriptor: bytes, buffers: int = 1) -> bytes:
+    entry = (0).to_bytes(8, "little") + len(descriptor).to_bytes(8, "little")
+    return descriptor + entry + footer(len(descriptor), buffers)
+
+
+def test_row_counts() -> None:
+    assert read_row_count(made(b"\x0a\x00\x10\xac\x02")) == 300
+    assert read_row_count(made(b"")) == 0  # protobuf leaves a zero out
+    assert read_row_count(made(b"", buffers=2)) == 0
+
+
+@pytest.mark.parametrize("version", [(0, 1), (0, 2), (3, 0)])
+def test_row_counts_of_other_formats(version: tuple[int, int]) -> None:
+    assert read_row_count(footer(0, version=version)) is None
+
+
+def test_damaged_footers() -> None:
+    good = made(b"\x10\x64")
+    with pytest.raises(BadMagic, match="magic"):
+        read_row_count(good[:-1] + b"X")
+    with pytest.raises(NotCanonical, match="number of global buffers: expected 1 or more, found 0"):
+        read_row_count(made(b"\x10\x64", buffers=0))
+    with pytest.raises(Truncated):
+        read_row_count(footer(10**9))
+    with pytest.raises(Truncated):
+        read_row_count(good[-20:])
+    with pytest.raises(NotCanonical, match="rows of the file"):
+        read_row_count(made(b"\x12\x00"))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        read_row_count(good, limits=Limits(max_metadata_bytes=1))

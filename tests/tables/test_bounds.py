@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import amounts
-from amounts import examples
 from cases import each
 from dvcodec.io import open_source
 from dvcodec.io.parquet import ColumnChunk, parquet_file
@@ -26,8 +25,7 @@ from dvcodec.tables.rows import data_file as row_groups
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, safe_text
 from dvcodec.tables.rows.columns import Column, file_columns
 from dvcodec.tables.rows.data_file import skipped_groups
-from tables.deleting.plain import PlainTable, exact_bounds
-from tables.deleting.random_where import SCHEMA, random_predicate, random_rows
+from tables.deleting.plain import PlainTable
 from tables.deleting.test_skipping import POOLS, random_condition
 from tables.deleting.test_skipping import SCHEMA as SKIPPING
 
@@ -67,31 +65,6 @@ def ints(lower: int | None, upper: int | None, **others: bool) -> ColumnBounds:
 def test_one_column(where: Any, known: ColumnBounds, may: bool) -> None:
     filtered = FilterBounds(where, INT)
     assert (filtered.may_be_true({"n": known}), filtered.may_be_true({})) == (may, True)
-
-
-def loosened(chance: random.Random, rows: pa.Table) -> dict[str, ColumnBounds]:
-    """True bounds, some of which are forgotten."""
-    found = {}
-    for name in rows.schema.names:
-        known = exact_bounds(rows.column(name))
-        if chance.random() < 0.8:
-            lower, upper = (end if chance.random() < 0.8 else None for end in (known.lower, known.upper))
-            found[name] = ColumnBounds(
-                lower, upper, known.nulls or chance.random() < 0.3, known.values or chance.random() < 0.3
-            )
-    return found
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(seed=st.integers(0, 2**40), count=st.integers(0, 6))
-def test_no_matching_row_is_left_out(seed: int, count: int) -> None:
-    chance = random.Random(seed)
-    rows = random_rows(chance, 0, count)
-    known = loosened(chance, rows)
-    for _ in range(5):
-        where = random_predicate(chance).expression
-        if rows.filter(where).num_rows:
-            assert FilterBounds(where, SCHEMA).may_be_true(known), where
 
 
 def test_partition_values() -> None:

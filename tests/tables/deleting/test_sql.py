@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,7 +23,6 @@ from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
 from dvcodec.tables.deleting.engine import GivenColumns
 from dvcodec.tables.deleting.sql import SqlCondition
-from tables.deleting.random_where import random_predicate, random_rows
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -256,20 +254,6 @@ def test_a_fatal_error_ends_the_database_alone() -> None:
         with suppress(UsageError):
             matched("CAST(t AS VARCHAR) LIKE '1%'", rows)
         assert matched("i = 1") == [0]
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(seed=st.integers(0, 2**40))
-def test_what_follows_from_a_predicate(seed: int) -> None:
-    """The filter by which files are skipped is true of every row for which the predicate is."""
-    chance = random.Random(seed)
-    rows = random_rows(chance, 0, 60)
-    statement = random_predicate(chance, sql=True)
-    condition = bound(statement.sql, rows)
-    if condition._weaker is not None:
-        numbered = rows.append_column("row", pa.array(range(rows.num_rows)))
-        weaker = set(numbered.filter(condition._weaker).column("row").to_pylist())
-        assert set(matched(statement.sql, rows)) <= weaker, statement
 
 
 @each(
