@@ -266,9 +266,6 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
         snapshot.schema(["w"])
 
 
-# ------------------------------------------------------------------------------------------------ errors
-
-
 # ---- columns are found in data files by id or name, however many there are. Promotions are tested with their formats
 
 
@@ -317,7 +314,7 @@ def test_null_keys_of_a_map_are_refused() -> None:
         DeltaEvolution("f", [column], file_columns(batch.schema, "f")).apply(batch)
 
 
-# ------------------------- nulls are refused where a schema has none, at every level; below a null they are no values
+# ------------------------- nulls are refused where a schema has none, at every level; below a null they do not count
 
 
 X = pa.field("x", pa.int64(), nullable=False)
