@@ -123,7 +123,7 @@ def test_the_location_of_a_vector() -> None:
     assert LOCATED.to_location() == DvLocation("iceberg", "v.puffin", 4, 40, 5, "a.parquet", 99)
     for lacking in ({"path": ""}, {"offset": None}, {"size": None}, {"cardinality": None}):
         with pytest.raises(UsageError, match="not a recorded byte range"):
-            replace(LOCATED, **lacking).to_location()  # type: ignore[arg-type]
+            replace(LOCATED, **lacking).to_location()
 
 
 # --------------- checks of what functions on tables are passed, and how tables and results of deletes show themselves

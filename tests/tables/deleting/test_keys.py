@@ -283,8 +283,8 @@ def test_keys_in_csv_have_the_types_of_the_table(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="utf-8"):
         found(table, tmp_path / "latin.csv", ["number"])
     for name, text, why in [
-        ("number", "number\n7.5\n", "column number has a field that is no integer"),
-        ("large", "large\n0xFFFFFFFFFFFFFFFF\n", "column large has a field that is no integer"),
+        ("number", "number\n7.5\n", "column number has a field that is not an integer"),
+        ("large", "large\n0xFFFFFFFFFFFFFFFF\n", "column large has a field that is not an integer"),
         ("large", "large\n9223372036854775808\n", "9223372036854775808"),
         ("half", "half\n0.5\n", "column half is double, to which text is rounded"),
         ("text", 'text\n"7\n8\n"\n', "column text has a field with a line break"),
