@@ -155,11 +155,16 @@ class _Keys:
         kinds = [joinable(field.type, field.name) for field in snapshot.schema(self._on)]
         if self._stored is None:
             with open_batches(self._keys, self._on, kinds, "keys") as batches:
-                self._stored = store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds, self._on)
+                self._stored = self._store(batches, kinds)
             self._keys = None  # a reader cannot be read again, and the others need not be
         elif self._stored.schema.types != kinds:
-            raise UsageError(f"keys: the type of a column changed meanwhile ({', '.join(self._on)}): delete again")
+            if not isinstance(self._stored, MemoryKeys):
+                raise UsageError(f"keys: the type of a column changed meanwhile ({', '.join(self._on)}): delete again")
+            self._stored = self._store(self._stored.batches(), kinds)
         return self._stored
+
+    def _store(self, batches: Iterable[pa.RecordBatch], kinds: Sequence[pa.DataType]) -> KeyStore:
+        return store_keys((_cast(batch, kinds, self._on) for batch in batches), kinds, self._on)
 
 
 def _cast(batch: pa.RecordBatch, kinds: Sequence[pa.DataType], names: Sequence[str]) -> pa.RecordBatch:
@@ -248,6 +253,10 @@ class MemoryKeys(KeyStore):
         keys, rows = self._keys.slice(start, stop - start), pa.Table.from_batches([self.joinable_rows(batch)])
         found = rows.join(keys, self.schema.names, join_type="left semi")
         return np.asarray(found.column(POSITION), np.int64)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the keys."""
+        return iter(self._keys.to_batches())
 
 
 class _Ordered:
