@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +50,14 @@ def reference(table: pa.Table) -> dict[str, bytes]:
     for path, pos in zip(table["file_path"].to_pylist(), table["pos"].to_pylist(), strict=True):
         found[path].add(pos)
     return {path: iceberg.encode(RowSet(positions)) for path, positions in found.items()}
+
+
+def collected(vectors: Any) -> dict[str, bytes]:
+    """Data file -> vector, of a DataFrame of Spark as `build_vectors` returns it."""
+    found = vectors.collect()
+    assert len({row["data_file"] for row in found}) == len(found)
+    assert all(row["cardinality"] == len(iceberg.decode(bytes(row["dv"]))) for row in found)
+    return {row["data_file"]: bytes(row["dv"]) for row in found}
 
 
 # ---------------------------------------------------------------------- through the accumulators

@@ -141,25 +141,6 @@ def test_words_of_small_vectors_are_part_of_the_plan(
     assert ids(none) == kept(files, {})
 
 
-@pytest.mark.everywhere
-def test_filters_and_projections_on_top_and_below(spark: SparkSession, table: str, files: list[str]) -> None:
-    rows = deletes(files, 2)
-    want = kept(files, rows)
-    dvs = vectors(spark, rows)
-    df = spark.read.parquet(table)
-    below = df.where("id > 10000").select("text", "id")
-    assert apply(below, dvs).columns == ["text", "id"]
-    assert ids(apply(below, dvs)) == {i for i in want if i > 10000}
-    above = apply(df, dvs).where(sf.col("day").isin("a b", "50%") & (sf.col("id") % 3 == 0))
-    assert ids(above) == {i for i in want if DAYS[i % len(DAYS)] in ("a b", "50%") and i % 3 == 0}
-    assert apply(df, dvs).count() == len(want)
-    assert ids(apply(df, dvs, strategy="broadcast").limit(10)) <= want
-    # Once more with other vectors: _metadata is still there.
-    more = deletes(files[:5], 3)
-    both = {path: rows.get(path, RowSet()) | more.get(path, RowSet()) for path in files}
-    assert ids(apply(apply(df, dvs), vectors(spark, more))) == kept(files, both)
-
-
 def test_row_groups_that_push_down_skips_still_count(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"id": np.arange(50_000)}), path, row_group_size=1_000)
@@ -167,25 +148,6 @@ def test_row_groups_that_push_down_skips_still_count(spark: SparkSession, tmp_pa
     dvs = vectors(spark, {str(path): RowSet([30_600, 31_400, 5])})
     assert ids(apply(df, dvs)) == set(range(30_500, 31_501)) - {30_600, 31_400}
     assert ids(deleted(df, dvs)) == {30_600, 31_400}
-
-
-def test_other_readers_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"id": np.arange(5_000), "list": [[i] for i in range(5_000)]}), path, row_group_size=700)
-    dvs = vectors(spark, {str(path): RowSet(range(0, 5_000, 7))})
-    want = set(range(5_000)) - set(range(0, 5_000, 7))
-    spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
-    try:
-        assert ids(apply(spark.read.parquet(str(path)), dvs)) == want
-    finally:
-        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
-
-
-@pytest.mark.parametrize("encode", [delta.encode, paimon.encode, lambda rows: iceberg.encode(rows, run_optimize=False)])
-def test_every_layout(encode: Callable[[RowSet], bytes], spark: SparkSession, files: list[str]) -> None:
-    rows = {files[0]: RowSet([1, 5, *range(900, 2_000)])}
-    df = spark.read.parquet(files[0])
-    assert ids(apply(df, vectors(spark, rows, encode))) == kept(files[:1], rows)
 
 
 def test_several_vectors_of_one_file_all_apply(spark: SparkSession, files: list[str]) -> None:
@@ -412,6 +374,9 @@ def test_words_hold_the_rows() -> None:
     for runs in (True, False):
         encode = partial(iceberg.encode, run_optimize=runs, gap_keys=False)
         assert looked_up(named(rows, encode)) == [set(one) for one in rows]
+    near = [one for one in rows if (one.max or 0) < 2**31]
+    for of_format in (paimon.encode, partial(delta.encode, layout="native")):
+        assert looked_up(named(near, of_format)) == [set(one) for one in near]
 
 
 def test_runs_are_not_expanded() -> None:

@@ -42,12 +42,6 @@ FILES = [random_rows(random.Random(number), 300 * number, 300) for number in ran
 ALL = pa.concat_tables(FILES)
 
 
-def keys_of(folder: Path) -> list[int]:
-    """The keys of the live rows."""
-    found = live_batches(open_table(folder), columns=["key"])
-    return sorted(key for batch in found for key in batch.column("key").to_pylist())
-
-
 @pytest.mark.everywhere
 @pytest.mark.parametrize("kind", sorted(FORMATS))
 def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) -> None:
@@ -61,7 +55,7 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
         assert done.committed
         assert done.rows == len(left.intersection(gone))
         left.difference_update(gone)
-        assert keys_of(folder) == sorted(left)
+        assert live(folder) == sorted(left)
 
     some = (pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(pc.field("nested", "deep") > 0)
     done = jobs.delete(spark, folder, some, read_by="workers")
@@ -81,7 +75,7 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
     rows = spark.createDataFrame([(file, 0), (file, 0)], "file_path string, pos long")
     done = jobs.delete(spark, folder, positions=rows)
     assert done.rows <= 1
-    left = set(keys_of(folder))
+    left = set(live(folder))
     check(jobs.delete(spark, folder, sf.col("key") >= 800), range(800, 900))
     check(jobs.delete(spark, folder, pc.field("key").isin([1, 2, 3]), read_by="driver"), [1, 2, 3])
     check(jobs.delete(spark, folder, keys=pa.table({"key": [20, 21]}), on="key"), [20, 21])
@@ -255,7 +249,7 @@ def test_a_task_that_fails_is_repeated(spark: SparkSession, tmp_path: Path, how:
     assert (tmp_path / "marker").exists()
     assert done.rows == 90
     assert len(list(folder.rglob("*.puffin"))) == 1
-    assert not set(range(3, 900, 10)) & set(keys_of(folder))
+    assert not set(range(3, 900, 10)) & set(live(folder))
 
 
 def test_each_part_of_each_file_comes_back_once() -> None:
@@ -313,7 +307,7 @@ def test_a_stream_is_deleted_exactly_once(spark: SparkSession, tmp_path: Path) -
 
     stream()
     first = open_table(folder).snapshot().info.id
-    assert keys_of(folder) == list(range(10, 900))
+    assert live(folder) == list(range(10, 900))
     # The job died after the commit and before Spark's own: Spark repeats the batch.
     for file in [*checkpoint.glob("commits/0"), *checkpoint.glob("commits/.0.crc")]:
         file.unlink()
@@ -323,13 +317,13 @@ def test_a_stream_is_deleted_exactly_once(spark: SparkSession, tmp_path: Path) -
     delete(spark.createDataFrame([(500,)], "key long"), 0)
     assert open_table(folder).snapshot().info.id == first
     delete(spark.createDataFrame([(500,)], "key long"), 1)
-    assert keys_of(folder) == [key for key in range(10, 900) if key != 500]
+    assert live(folder) == [key for key in range(10, 900) if key != 500]
     by_position = jobs.delete_batches(folder, "positions", file_col="f", pos_col="p")
     data_file = open_table(folder).snapshot().data_files[0]
     last = (data_file.physical_rows or 0) - 1
     for number in (0, 0):
         by_position(spark.createDataFrame([(data_file.path, last)], "f string, p long"), number)
-    assert len(keys_of(folder)) in (888, 889)
+    assert len(live(folder)) in (888, 889)
     with pytest.raises(UsageError, match="query"):
         jobs.delete_batches(folder, "")
 

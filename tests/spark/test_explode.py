@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,9 @@ from pyspark.sql import functions as sf
 
 import dvcodec
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
-from dvcodec.core import vector
-from dvcodec.core.vector import Magic
-from dvcodec.spark.columns import LONG, STRING, struct
-from dvcodec.spark.compat import frame_of, to_arrow
-from dvcodec.spark.jobs import build_vectors, convert, diff, explode, ranges
-from dvcodec.spark.jobs import explode as job
+from dvcodec.spark.compat import to_arrow
+from dvcodec.spark.jobs import convert, diff, explode, ranges
 from dvcodec.spark.vectors import NamedVectors
-from samples.position_rows import rows as position_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,8 +38,11 @@ def samples() -> dict[str, RowSet]:
     }
 
 
-def vectors(spark: SparkSession, rows: dict[str, RowSet]) -> DataFrame:
-    data = [(name, bytearray(iceberg.encode(one))) for name, one in rows.items()]
+Encode = Callable[[RowSet], bytes]
+
+
+def frames(spark: SparkSession, rows: dict[str, RowSet], encode: Encode = iceberg.encode) -> DataFrame:
+    data = [(name, bytearray(encode(one))) for name, one in rows.items()]
     return spark.createDataFrame(data, "data_file string, dv binary")
 
 
@@ -51,7 +50,7 @@ def vectors(spark: SparkSession, rows: dict[str, RowSet]) -> DataFrame:
 @pytest.mark.parametrize("max_rows", [1 << 20, 1_000])
 def test_positions(max_rows: int, spark: SparkSession) -> None:
     rows = samples()
-    df = explode(vectors(spark, rows).repartition(3), max_rows=max_rows)
+    df = explode(frames(spark, rows).repartition(3), max_rows=max_rows)
     assert df.dtypes == [("data_file", "string"), ("pos", "bigint")]
     found = to_arrow(df)
     names, positions = found["data_file"].to_numpy(), found["pos"].to_numpy()
@@ -63,7 +62,7 @@ def test_positions(max_rows: int, spark: SparkSession) -> None:
 @pytest.mark.parametrize("max_rows", [1 << 20, 1_000])
 def test_ranges(max_rows: int, spark: SparkSession) -> None:
     rows = samples()
-    df = ranges(vectors(spark, rows).repartition(3), max_rows=max_rows)
+    df = ranges(frames(spark, rows).repartition(3), max_rows=max_rows)
     assert df.dtypes == [("data_file", "string"), ("start", "bigint"), ("stop", "bigint")]
     found: defaultdict[str, list[list[int]]] = defaultdict(list)
     for name, start, stop in df.collect():
@@ -99,16 +98,6 @@ def test_ranges_go_on_over_many_containers() -> None:
     assert np.concatenate(list(_ranges_of_one(vectors, 0))).tolist() == one.ranges().tolist()
 
 
-@pytest.mark.everywhere
-def test_there_and_back(spark: SparkSession) -> None:
-    table = position_rows("clustered", 5_000)
-    df = frame_of(spark, table, struct(file_path=STRING, pos=LONG))
-    want = {(row["file_path"], row["pos"]) for row in table.to_pylist()}
-    found = explode(build_vectors(df)).collect()
-    assert len(found) == len(want)
-    assert {(row["data_file"], row["pos"]) for row in found} == want
-
-
 def test_nulls_and_arguments(spark: SparkSession) -> None:
     nothing = spark.createDataFrame([("x", None)], "data_file string, dv binary").withColumn("error", sf.lit("magic"))
     nameless = spark.createDataFrame([(None, bytearray(iceberg.encode(RowSet())))], "data_file string, dv binary")
@@ -120,22 +109,6 @@ def test_nulls_and_arguments(spark: SparkSession) -> None:
         ranges(nothing.drop("data_file"))
     with pytest.raises(UsageError, match="max_rows must be at least 1"):
         explode(nothing, max_rows=0)
-
-
-def test_the_package_names_the_jobs() -> None:
-    assert callable(job)  # and not the module of the same name
-
-
-Encode = Callable[[RowSet], bytes]
-
-
-def native(rows: RowSet) -> bytes:
-    return vector.build(Magic.NATIVE64, vector.encode_payload(rows, Magic.NATIVE64))
-
-
-def frames(spark: SparkSession, rows: dict[str, RowSet], encode: Encode = iceberg.encode) -> DataFrame:
-    data = [(name, bytearray(encode(one))) for name, one in rows.items()]
-    return spark.createDataFrame(data, "data_file string, dv binary")
 
 
 def two_states() -> tuple[dict[str, RowSet], dict[str, RowSet]]:
@@ -231,7 +204,7 @@ def rows_to_convert() -> dict[str, RowSet]:
 
 
 @pytest.mark.everywhere
-@pytest.mark.parametrize("source", [iceberg.encode, delta.encode, native, paimon.encode])
+@pytest.mark.parametrize("source", [iceberg.encode, partial(delta.encode, layout="native"), paimon.encode])
 def test_convert(source: Encode, spark: SparkSession) -> None:
     rows = rows_to_convert()
     dvs = frames(spark, rows, source).select(

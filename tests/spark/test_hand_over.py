@@ -26,21 +26,15 @@ from dvcodec.spark.hand_over import (
     without_byte_limit,
 )
 from dvcodec.spark.jobs import build, build_vectors, positions
-from samples.position_rows import ORDERS, reference, rows, write
+from samples.position_rows import ORDERS, collected, reference, rows, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 BYTES, ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 FILES = "spark.sql.files.maxPartitionBytes"
 SHUFFLED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-
-
-def collected(df: DataFrame) -> dict[str, bytes]:
-    found = df.collect()
-    assert len({row["data_file"] for row in found}) == len(found)
-    return {row["data_file"]: bytes(row["dv"]) for row in found}
 
 
 @pytest.mark.everywhere

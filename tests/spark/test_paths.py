@@ -143,26 +143,6 @@ def test_both_spellings_have_one_key() -> None:
         assert paths.match_key(key) == key
 
 
-def test_keys_that_are_equal_and_keys_that_are_not() -> None:
-    same = [
-        ("/wh/x", "file:/wh/x", "file:///wh/x", "/wh//x", "/wh/x/", "file://localhost/wh/x", "FILE:/wh/x"),
-        ("file://host/wh/x",),
-        ("s3://b/k", "s3a://b/k", "s3n://b/k", "S3://b/k", "s3://b//k", "s3a://b/k/"),
-        ("abfs://c@a/x", "abfss://c@a/x"),
-        ("abfs://c/x", "az://c/x"),
-        ("wasb://c@a/x", "wasbs://c@a/x"),
-        ("gs://b/k", "GS://b/k", "gcs://b//k/"),
-        ("/wh/a%20b",),
-        ("/wh/a b",),
-        ("/wh/a+b",),
-        ("hdfs://b/k",),
-        ("hdfs:///b/k",),
-    ]
-    keys = [{paths.match_key(path) for path in group} for group in same]
-    assert all(len(group) == 1 for group in keys)
-    assert len(set.union(*keys)) == len(same)
-
-
 def test_spellings_name_what_spark_can_read() -> None:
     assert paths.spellings("s3n://b/a b") == paths.spellings("s3://b/a b") == ["s3://b/a%20b", "s3a://b/a%20b"]
     assert paths.spellings("abfss://c@a/x") == ["abfs://c@a/x", "abfss://c@a/x"]

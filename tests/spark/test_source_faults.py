@@ -149,16 +149,6 @@ def test_the_workers_that_write_are_killed(spark: SparkSession, tmp_path: Path) 
     check_whole(spark, tmp_path / "out")
 
 
-def test_a_task_fails_once(spark: SparkSession, tmp_path: Path) -> None:
-    def fault(task: int, batch: int) -> None:
-        if task != 1 and batch == 3 and once(tmp_path / f"failed{task}"):
-            raise RuntimeError("once")
-
-    write(faulty(spark, fault), tmp_path / "out")
-    assert len(list(tmp_path.glob("failed*"))) == 2
-    check_whole(spark, tmp_path / "out")
-
-
 def test_a_task_fails_for_good(spark: SparkSession, tmp_path: Path) -> None:
     write(faulty(spark, lambda *_: None), tmp_path)
 

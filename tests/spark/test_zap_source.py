@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -22,7 +21,6 @@ from dvcodec.spark.sources.zap import (
     SegmentReader,
     SegmentSource,
     plan,
-    plan_segment,
     shares,
     table_schema,
 )
@@ -114,6 +112,7 @@ def read_directly(table: str, *paths: str | Path, schema: StructType | None = No
 def test_tables_are_those_of_the_segments(registered: SparkSession, some: list[str], folder: Path, table: str) -> None:
     paths = [*some, str(folder / f"{17:012x}.zap")]
     frame = read(registered, table, *paths)
+    assert frame.columns == ["segment", *SCHEMAS[table].names, "error"]
     assert frame.schema == table_schema(table)
     found = rows_of(frame)
     assert found == expected(table, paths)
@@ -129,16 +128,6 @@ def test_a_folder_and_a_pattern_in_parts(registered: SparkSession, folder: Path)
     assert rows_of(frame) == expected("postings", some)
     parts = frame.selectExpr("spark_partition_id() AS part", "field").distinct().count()
     assert parts == len(some) * 4, "every field is a part of its own"
-
-
-def test_terms_joined_with_a_table(registered: SparkSession, folder: Path) -> None:
-    wanted = registered.createDataFrame([("w1", 10), ("w5", 50), ("nothing", 0)], "word string, weight int")
-    path = folder / f"{14:012x}.zap"
-    terms = read(registered, "terms", path, fields="body").selectExpr("CAST(term AS string) AS word", "doc_count")
-    found = {row["word"]: (row["doc_count"], row["weight"]) for row in rows_of(terms.join(wanted, "word"))}
-    with Segment.open(path) as segment:
-        counts = {term.decode(): count for term, count in segment.terms("body")}
-    assert found == {"w1": (counts["w1"], 10), "w5": (counts["w5"], 50)}
 
 
 def test_only_the_columns_of_a_schema(registered: SparkSession, folder: Path) -> None:
@@ -168,13 +157,6 @@ def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_
     assert len(rows_of(blind.load(str(valid)))) > 0
     with pytest.raises(Exception, match="CRC-32 of the segment"):
         blind.load([str(valid), str(wrong)]).count()
-
-
-def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> None:
-    with pytest.raises(Exception, match="option table: expected one of terms, postings"):
-        registered.read.format("zap").load(str(folder)).count()
-    with pytest.raises(Exception, match="table terms: expected columns segment, field"):
-        registered.read.format("zap").option("table", "terms").schema("doc long").load(str(folder)).count()
 
 
 @pytest.mark.everywhere
@@ -266,30 +248,6 @@ def test_a_plan_is_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyP
         assert names == ["_id", "body", "tags", "title"]
 
 
-def test_parts_of_a_segment(folder: Path) -> None:
-    path = str(folder / f"{15:012x}.zap")
-    with Segment.open(path) as segment:
-        stored = segment.footer.stored_index
-    options = {"table": "stored", "partition-bytes": str(stored // 3 + 1)}
-    parts = plan_segment(path, 1 << 20, SegmentOptions.parse(options))
-    assert [part.docs for part in parts] == [(0, 2), (2, 4), (4, 6)]
-    options["partition-bytes"] = "1"
-    parts = plan_segment(path, 1 << 20, SegmentOptions.parse(options))
-    assert [part.docs for part in parts] == [(i, i + 1) for i in range(6)]
-    for table, names in (("fields", None), ("terms", ("body",)), ("doc_values", ("body", "tags"))):
-        asked = SegmentOptions((), table, names, 1)
-        assert [part.fields for part in plan_segment(path, 1 << 20, asked)] == (
-            [None] if names is None else [(name,) for name in names]
-        )
-    assert plan_segment(path, 1 << 20, SegmentOptions((), "terms", ("nowhere",), 1)) == [SegmentPart(path)]
-
-
-def test_a_segment_without_documents_is_one_part(some: list[str]) -> None:
-    for table in TABLES:
-        assert plan_segment(some[1], 1 << 20, SegmentOptions((), table, None, 1))[0].path == some[1]
-        assert read_directly(table, some[1], partition_bytes=1) == expected(table, [some[1]])
-
-
 def test_what_is_valid_comes_before_the_error(folder: Path, tmp_path: Path) -> None:
     raw = bytearray((folder / f"{15:012x}.zap").read_bytes())
     with Segment.open(bytes(raw)) as segment:
@@ -367,15 +325,13 @@ def test_a_file_that_was_named_is_read_whatever_its_name(folder: Path, tmp_path:
     ("options", "message"),
     [
         ({}, "option table: expected one of terms, postings, locations, stored, doc_values, fields"),
-        ({"table": "edges"}, "option table: expected one of .*, found 'edges'"),
         ({"table": "terms", "field": "body"}, "unknown option 'field'"),
-        ({"table": "terms", "partition-bytes": "0"}, "option partition-bytes"),
         ({"table": "terms", "verify-checksum": "no"}, "option verify-checksum"),
         ({"table": "terms", "fields": "[1]"}, "option fields: expected a JSON array"),
         ({"table": "terms", "fields": "[nowhere"}, "option fields: expected a JSON array"),
     ],
 )
-def test_options_that_are_none(options: dict[str, str], message: str) -> None:
+def test_options_that_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         SegmentOptions.parse(options)
 
@@ -389,7 +345,7 @@ def test_options() -> None:
     assert source.PARTITION_BYTES == SegmentOptions.parse({"table": "fields"}).part_bytes == 128 << 20
 
 
-def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:
+def test_paths_and_schemas_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a path"):
         plan(SegmentOptions((), "terms"))
     with pytest.raises(UsageError, match="no such file"):
@@ -402,25 +358,3 @@ def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:
         SegmentReader(options, StructType([StructField("nothing", StringType())]))
     with pytest.raises(UsageError, match="doc_count of the table terms is bigint, not string"):
         SegmentReader(options, StructType([StructField("doc_count", StringType())]))
-
-
-def test_schemas_are_those_of_arrow() -> None:
-    for table, schema in SCHEMAS.items():
-        names = table_schema(table).fieldNames()
-        assert names == ["segment", *schema.names, "error"]
-    kinds = {field.name: field.dataType.simpleString() for field in table_schema("locations").fields}
-    assert kinds == {
-        "segment": "string",
-        "field": "string",
-        "term": "binary",
-        "doc": "bigint",
-        "source_field": "string",
-        "position": "bigint",
-        "start": "bigint",
-        "end": "bigint",
-        "array_positions": "array<bigint>",
-        "error": "string",
-    }
-    assert table_schema("postings")["norm"].dataType.simpleString() == "float"
-    assert pa.types.is_uint64(SCHEMAS["postings"].field("freq").type)
-    assert table_schema("postings")["freq"].dataType == LongType()

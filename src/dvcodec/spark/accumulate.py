@@ -7,7 +7,7 @@ small vectors together, and merges large ones as bitmaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,19 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyroaring import FrozenBitMap
 
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, merge_pieces, offsets_of
 from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Magic
 from dvcodec.io.target import check_data_file, check_encodings, file_keys, log_merged_spellings, shared_head
 from dvcodec.spark.columns import VECTORS, BinaryColumn, arrow_schema, binary_array, binary_column
 from dvcodec.spark.tasks import release_memory
-from dvcodec.spark.vectors import NamedVectors
+from dvcodec.spark.vectors import NamedVectors, encode
 
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
@@ -59,7 +57,7 @@ def vector_batches(files: pa.Array, cardinality: Index, frames: ByteStrings) -> 
 class RowAccumulator:
     """Collects rows of (data file, position), and encodes each full chunk as vectors.
 
-    A data file may be in several chunks: `union.VectorUnion` merges their vectors.
+    A data file may be in several chunks: `VectorUnion` merges their vectors.
     """
 
     _pending: list[pa.RecordBatch] = field(default_factory=list)
@@ -238,8 +236,6 @@ FOLD_BYTES = 64 << 20
 _DENSE = 256
 """With at least this many rows per partial vector on average, merging bitmaps is faster than sorting positions."""
 _SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
-_ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
-"""Bytes between the length field and the bitmap of a frame with one bitmap of key 0."""
 
 
 @dataclass(slots=True)
@@ -422,49 +418,21 @@ def _union(column: BinaryColumn, counts: Index, rows: Index) -> tuple[Index, Byt
     dense = np.bincount(owner, weights=rows, minlength=len(counts)) >= _DENSE * counts
     cards, lengths = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
     sparse = np.flatnonzero(~dense[owner])
-    small = None
+    small = ByteStrings.from_list([])
     if len(sparse):
         positions, each = batch.expand(column.data, column.starts[sparse], column.sizes[sparse], verify_checksum=False)
-        which, cards_small, positions = _group_keeping_empty(np.repeat(owner[sparse], each), positions, ~dense)
-        small = batch.encode(positions, cards_small)
-        cards[which], lengths[which] = cards_small, small.lengths
+        if len(positions):
+            owners, each, positions = group(np.repeat(owner[sparse], each), positions)
+            cards[owners] = each
+        small = batch.encode(positions, cards[~dense])
+        lengths[~dense] = small.lengths
+    if not dense.any():
+        return cards, small
     large = {}
     bounds = offsets_of(counts)
     for i in np.flatnonzero(dense).tolist():
-        cards[i], large[i] = _union_bitmaps([column.view(j) for j in range(int(bounds[i]), int(bounds[i + 1]))])
-        lengths[i] = len(large[i])
-    if not large and small is not None:
-        return cards, small
-    places = offsets_of(lengths)
-    out = np.empty(int(places[-1]), np.uint8)
-    if small is not None:
-        out[spread(places[:-1][~dense], lengths[~dense])] = small.data
-    for i, data in large.items():
-        out[places[i] : places[i + 1]] = np.frombuffer(data, np.uint8)
-    return cards, ByteStrings(places, out)
-
-
-def _group_keeping_empty(owner: Index, positions: Index, wanted: NDArray[np.bool_]) -> tuple[Index, Index, Index]:
-    """Sort positions by owner and drop duplicates; a wanted owner without positions is kept."""
-    which = np.flatnonzero(wanted)
-    if not len(positions):
-        return which, np.zeros(len(which), np.int64), positions
-    owners, counts, positions = group(owner, positions)
-    all_counts = np.zeros(len(wanted), np.int64)
-    all_counts[owners] = counts
-    return which, all_counts[which], positions
-
-
-def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
-    """Merge verified vectors of one data file; return cardinality and frame."""
-    bitmaps, others = [], []
-    for data in frames:
-        # One bitmap of key 0, the usual case, is passed to pyroaring in place.
-        if bytes(data[4:20]) == _ONE_BITMAP:
-            bitmaps.append(FrozenBitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
-        else:
-            others.append(vector.read(Cursor(data), verify_checksum=False).load())
-    merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
-    if others:
-        merged = merged.union(*others)
-    return merged.cardinality, vector.build(Magic.PORTABLE64, *vector.encode_pieces(merged, Magic.PORTABLE64))
+        frames = (Cursor(column.view(j)) for j in range(int(bounds[i]), int(bounds[i + 1])))
+        merged = RowSet().union(*(vector.load(frame, verify_checksum=False) for frame in frames))
+        large[i] = np.frombuffer(encode(merged), np.uint8)
+        cards[i], lengths[i] = merged.cardinality, len(large[i])
+    return cards, ByteStrings(offsets_of(lengths), merge_pieces(lengths, small.data, large.items()))

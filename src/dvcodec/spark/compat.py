@@ -56,7 +56,7 @@ else:
 
 
 def is_frame(rows: object) -> TypeGuard[DataFrame]:
-    """Whether something is a DataFrame of Spark: those of Connect had a class of their own."""
+    """Whether something is a DataFrame of Spark: in 3.5, those of Connect have a class of their own."""
     return hasattr(rows, "mapInArrow")
 
 

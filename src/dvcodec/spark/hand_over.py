@@ -4,10 +4,10 @@ Spark adds up the bytes of a batch after every row, which costs more than the ro
 position. It does not if ``spark.sql.execution.arrow.maxBytesPerBatch`` is the largest integer; then only
 ``maxRecordsPerBatch`` bounds a batch. Both are settings of the session, read when a query starts.
 
-Spark also cuts files into tasks by their size, whichever columns it reads. A task that hands over rows takes it some 20
-ms for nothing, and those of a few columns of a wide table often take no longer: `task_bytes` returns a larger size.
+Spark also cuts files into tasks by their size, whichever columns it reads. A task that hands over rows costs some 20 ms
+besides its work, which is often no more for a few columns of a wide table: `task_bytes` returns a larger size.
 
-Vectors, which may be large, do not cross so.
+Vectors may be large, so they cross with the session's own limits.
 
 Files of a scan are known before it runs (``inputFiles``), so their hashes can be shown to be distinct on the driver,
 and a row is one number: of its data file, and the position in it. Of other rows, a sample shows most data files: its
@@ -92,7 +92,7 @@ def task_bytes(df: DataFrame) -> int | None:
 def short_name(file: Column) -> Column:
     """Return the name of a data file, for rows that cross `without_byte_limit`.
 
-    A null, or a name that is too long for batches of so many rows, as no store has, fails the job.
+    A null fails the job, and so does a name that is too long for batches of so many rows; no store has such names.
     """
     long = sf.lit(f"a data file's name has more than {_NAME_BYTES} bytes: leave out eager=True")
     wrong = sf.when(file.isNull(), sf.lit("rows name no data file")).otherwise(long)

@@ -60,6 +60,11 @@ class VerifiedVectors:
         starts, sizes = self.column.starts[chosen], self.column.sizes[chosen]
         return batch.expand(self.column.data, starts, sizes, verify_checksum=False, max_rows=None)
 
+    def keys(self, chosen: Index, codes: Index) -> Index:
+        """Return the positions of some of them as sorted numbers ``code << 40 | position``; `codes` ascend."""
+        positions, counts = self.expand(chosen)
+        return np.asarray(np.repeat(codes << POSITION_BITS, counts) | positions)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedVectors(VerifiedVectors):
@@ -205,7 +210,7 @@ def differences(old: VerifiedVectors, new: VerifiedVectors) -> Iterator[Differen
     small = np.flatnonzero(~large)
     for part in cut_by_weight(sizes[small] + 1, _AT_ONCE):
         chosen = small[part]
-        keys = [_keys(side, chosen) for side in (old, new)]
+        keys = [side.keys(chosen, np.arange(len(chosen))) for side in (old, new)]
         found = [keys[1][~is_in(keys[1], keys[0])], keys[0][~is_in(keys[0], keys[1])]]
         counts = [np.bincount(left >> POSITION_BITS, minlength=len(chosen)).astype(np.int64) for left in found]
         differ = np.flatnonzero(counts[0] + counts[1])
@@ -222,12 +227,6 @@ def differences(old: VerifiedVectors, new: VerifiedVectors) -> Iterator[Differen
                 cards,
                 (ByteStrings.from_list([encode(added)]), ByteStrings.from_list([encode(restored)])),
             )
-
-
-def _keys(side: VerifiedVectors, chosen: Index) -> Index:
-    """Return the positions of some vectors as ascending numbers that include the vector's code."""
-    positions, counts = side.expand(chosen)
-    return np.asarray(np.repeat(np.arange(len(chosen)) << POSITION_BITS, counts) | positions)
 
 
 def is_in(wanted: Index, keys: Index) -> NDArray[np.bool_]:

@@ -82,11 +82,6 @@ class Vectors(VerifiedVectors):
         out[self.rows] = values
         return pa.array(out, kind, mask=~self.valid)
 
-    def keys(self, chosen: Index, codes: Index) -> Index:
-        """Return the positions of some of them as sorted numbers ``code << 40 | position``; `codes` ascend."""
-        positions, counts = self.expand(chosen)
-        return np.asarray(np.repeat(codes << POSITION_BITS, counts) | positions)
-
 
 NO_TEXT = "a vector is binary, and this column is text"
 """Error for a column that is not one of vectors."""

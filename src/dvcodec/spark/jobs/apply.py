@@ -45,7 +45,7 @@ _WORD_TASKS, _WORD_BYTES = 4, 4 << 20
 _MOST_ROWS, _MOST_BYTES = 1 << 40, 1 << 48
 """Upper bounds in an estimate: rows of a vector, bytes of a batch."""
 _LOG = logging.getLogger("dvcodec.paths")
-_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, left=LONG, example=STRING)
+_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, left=LONG, examples=ArrayType(STRING))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +168,7 @@ def survey(
     # A few rows for each batch. Spark would plan two stages to aggregate them, which takes longer than the counting.
     total = to_arrow(found)
     size, vectors, unmatched, left = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:4])
-    examples = sorted(pc.unique(total["example"].drop_null()).to_pylist())
+    examples = sorted(pc.unique(pc.list_flatten(total["examples"])).to_pylist())
     small = None
     if not left and schema.names[0] in total.column_names:
         small = total.filter(total[schema.names[0]].is_valid()).select(schema.names)
@@ -193,12 +193,11 @@ class _Count:
             for name in names:
                 check_data_file(name)
             absent = [name for name in names if not self.files.names(name)[1]]
-            examples: list[str | None] = [*sorted(set(absent))[: _SHOWN + 1]] or [None]
             size = min(self.bytes_of(batch), _MOST_BYTES)
             room = room - size if size <= room else -1
-            first = [size, len(names), len(absent), int(room < 0)]
-            columns = [pa.array([number] + [0] * (len(examples) - 1)) for number in first]
-            yield self._rows(pa.table([*columns, pa.array(examples, pa.string())], _COUNTS.names))
+            counts = [size, len(names), len(absent), int(room < 0), sorted(set(absent))[: _SHOWN + 1]]
+            row = {name: [count] for name, count in zip(_COUNTS.names, counts, strict=True)}
+            yield self._rows(pa.table(row, arrow_schema(_COUNTS)))
             if self.words is not None and room >= 0:
                 for words in self.words(iter([batch])):
                     yield self._rows(pa.Table.from_batches([words]))

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructField, StructType
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
-from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, is_utf8, texts_of
+from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, column_named, is_utf8, texts_of
 from dvcodec.spark.compat import is_frame
 from dvcodec.spark.functions.kernels import Vectors
 from dvcodec.spark.jobs.stored import as_vectors, read_columns
@@ -214,7 +214,7 @@ def compaction_candidates(
     if taken:
         raise UsageError(f"the data files already have a column {min(taken)}")
     check_thresholds(min_ratio, min_deleted)
-    total, gone = sf.col(_quoted(rows)).cast("long"), sf.coalesce(sf.col(_quoted(deleted)).cast("long"), sf.lit(0))
+    total, gone = column_named(rows).cast("long"), sf.coalesce(column_named(deleted).cast("long"), sf.lit(0))
     wrong = total.isNull() | (total < 0) | (gone < 0) | (gone > total)
     message = sf.concat(
         sf.lit("a data file of "),
@@ -225,7 +225,7 @@ def compaction_candidates(
     )
     live = sf.when(wrong, sf.raise_error(message).cast("long")).otherwise(total - gone)
     ratio = sf.when(total > 0, gone / total).otherwise(sf.lit(0.0))
-    gain = gone if size is None else sf.round(sf.col(_quoted(size)) * ratio).cast("long")
+    gain = gone if size is None else sf.round(column_named(size) * ratio).cast("long")
     numbers = stats.withColumns(
         {"live_rows": live, "deleted_ratio": ratio, "fully_deleted": (total > 0) & (gone == total), "gain": gain}
     )
@@ -233,7 +233,3 @@ def compaction_candidates(
     # live_rows is part of the condition so that every data file is checked, not only candidates.
     chosen = numbers.where((sf.col("live_rows") >= 0) & (worth | sf.col("fully_deleted")))
     return chosen.orderBy(sf.desc_nulls_last("gain"), sf.desc("deleted_ratio"))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

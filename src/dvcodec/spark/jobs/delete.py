@@ -259,21 +259,20 @@ def _finder(
     where: Where | None,
     keys: DataFrame | KeySource | None,
     on: Sequence[str],
-    positions: DataFrame | PositionsInput | None,
+    positions: Any,
     read_by: ReadBy,
 ) -> Finder:
-    if positions is not None:
-        if not is_frame(positions):
-            return positions_finder(positions)
-        return positions_finder(dict(_rows_of(_columns(positions, (FILE_PATH, POS), "positions"))))
-    if keys is not None:
-        return KeyFinder(spark, _columns(keys, on, "keys"), on, read_by) if is_frame(keys) else keys_finder(keys, on)
     if isinstance(where, pc.Expression):
         finder = where_finder(where)
         near = NEAR_BYTES if read_by == "auto" else 0
         return finder if read_by == "driver" else WorkerFinder(spark, finder, near_bytes=near)
-    assert where is not None  # noqa: S101
-    return WhereFinder(spark, where, read_by)
+    if where is not None:
+        return WhereFinder(spark, where, read_by)
+    if keys is not None:
+        return KeyFinder(spark, _columns(keys, on, "keys"), on, read_by) if is_frame(keys) else keys_finder(keys, on)
+    if is_frame(positions):
+        positions = dict(_rows_of(_columns(positions, (FILE_PATH, POS), "positions")))
+    return positions_finder(positions)
 
 
 def _columns(rows: DataFrame, names: Sequence[str], what: str) -> DataFrame:

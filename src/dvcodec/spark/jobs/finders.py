@@ -223,10 +223,8 @@ _BEYOND = {
 _BEYOND["AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"] = _BEYOND["INVALID_NON_DETERMINISTIC_EXPRESSIONS"]
 """What Spark says of a condition that may be in a filter, but is not a function of the row."""
 _BATCH_ROWS = 1 << 16
-_UUID_BYTES, _UUID_SIGNS = 16, 36
-_UUID_DIGITS = [place for place in range(_UUID_SIGNS) if place not in (8, 13, 18, 23)]
-"""Places of the hexadecimal digits in the text of a UUID; the others are hyphens."""
-_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+_UUID_BYTES, _UUID_PARTS = 16, "(.{8})(.{4})(.{4})(.{4})(.{12})"
+"""Hexadecimal digits between the hyphens of a UUID."""
 
 
 class WorkerFinder(Finder):
@@ -571,11 +569,10 @@ def _for_spark(field: pa.Field, values: pa.Array) -> pa.Array:
     count = len(values)
     filled = values.fill_null(bytes(_UUID_BYTES))
     start = filled.offset * _UUID_BYTES
-    stored = np.frombuffer(filled.buffers()[1], np.uint8)[start : start + count * _UUID_BYTES]
-    text = np.full((count, _UUID_SIGNS), ord("-"), np.uint8)
-    text[:, _UUID_DIGITS] = _HEX[stored].reshape(count, -1)
-    made = pa.Array.from_buffers(pa.binary(_UUID_SIGNS), count, [None, pa.py_buffer(text)])
-    return pc.if_else(values.is_valid(), made.cast(pa.binary()).cast(pa.string()), None)
+    digits = memoryview(filled.buffers()[1])[start : start + count * _UUID_BYTES].hex()
+    plain = pa.Array.from_buffers(pa.binary(2 * _UUID_BYTES), count, [None, pa.py_buffer(digits.encode())])
+    text = pc.replace_substring_regex(plain.cast(pa.binary()).cast(pa.string()), _UUID_PARTS, r"\1-\2-\3-\4-\5")
+    return pc.if_else(values.is_valid(), text, None)
 
 
 @dataclass(frozen=True)

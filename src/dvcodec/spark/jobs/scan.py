@@ -106,7 +106,7 @@ class PlainSnapshot(Snapshot):
 AT = "__dvcodec_at"
 """The column of places: a file and a position in it, in one long, see `packed`; or both."""
 _PATTERN = frozenset("*?[]{}\\")
-"""Signs by which Spark takes a path for a pattern."""
+"""Characters that make a path a pattern for Spark."""
 
 
 class Scan(NamedTuple):

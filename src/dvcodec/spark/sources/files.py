@@ -333,11 +333,6 @@ class FilePartition(datasource.InputPartition):
     splits: tuple[FileSplit, ...]
 
 
-def splits_of(partition: datasource.InputPartition) -> tuple[FileSplit, ...]:
-    """Return what a task reads of those that `packed` has made."""
-    return partition.splits if isinstance(partition, FilePartition) else ()
-
-
 def evenly(part: FileSplit, most: int) -> list[FileSplit]:
     """Split a file into ranges of about the same size, of at most so many bytes."""
     count = max(-(-part.size // most), 1)
@@ -351,7 +346,7 @@ def open_cost(path: str) -> int:
 
 
 def packed(splits: Sequence[FileSplit], most: int, opening: int | None = None) -> list[FilePartition]:
-    """Distribute splits among tasks, in order.
+    """Distribute splits among tasks, in order; one task at least.
 
     Args:
         splits: the splits.
@@ -360,4 +355,5 @@ def packed(splits: Sequence[FileSplit], most: int, opening: int | None = None) -
     """
     added = (open_cost(one.path) if opening is None else opening for one in splits)
     costs = [one.stop - one.start + cost for one, cost in zip(splits, added, strict=True)]
-    return [FilePartition(tuple(splits[part])) for part in cut_by_weight(np.array(costs, np.int64), most)]
+    cuts = cut_by_weight(np.array(costs, np.int64), most)
+    return [FilePartition(tuple(splits[part])) for part in cuts] or [FilePartition(())]

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
@@ -100,7 +100,7 @@ class ReadOptions:
             given.flag("verify-checksum", default=True),
             given.flag("committed", default=True),
             given.size("partition-bytes", PARTITION_BYTES),
-            given.size("open-cost-bytes", None),
+            given.size("open-cost-bytes", 0) or None,
             given.flag("push-filters", default=False),
             None if files is None else frozenset(map(file_key, files)),
             given.storage(),
@@ -217,13 +217,7 @@ class Options:
         """
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
-    @overload
-    def size(self, name: str, default: int) -> int: ...
-
-    @overload
-    def size(self, name: str, default: None) -> int | None: ...
-
-    def size(self, name: str, default: int | None) -> int | None:
+    def size(self, name: str, default: int) -> int:
         """Return a size in bytes: ``33554432``, ``32m``, ``32 MiB`` (powers of two).
 
         Raises:

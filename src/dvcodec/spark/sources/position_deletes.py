@@ -32,7 +32,6 @@ from dvcodec.spark.sources.files import (
     find_all,
     open_cost,
     packed,
-    splits_of,
 )
 from dvcodec.spark.sources.options import Options, StoreValues
 
@@ -100,11 +99,10 @@ class PositionDeleteReader(datasource.DataSourceReader):
         opening = max([OPEN_COST, *(open_cost(entry.path) for entry in files)])
         return packed(splits, self.partition_bytes + opening, opening)
 
-    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the row groups of a task and yield vectors."""
-        splits = splits_of(partition)
-        with counted("read", *(part.path for part in splits[:1])):
-            yield from self._read(splits, Storage(dict(self.storage_options)))
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Read the row groups of a task's `FilePartition` and yield vectors."""
+        with counted("read", *(part.path for part in partition.splits[:1])):
+            yield from self._read(partition.splits, Storage(dict(self.storage_options)))
 
     def _read(self, splits: tuple[FileSplit, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
         accumulator = RowAccumulator()

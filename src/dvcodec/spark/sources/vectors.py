@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dvcodec.core.batch import survey
+from dvcodec.core.batch import Survey, survey
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
@@ -46,7 +47,6 @@ from dvcodec.spark.sources.files import (
     fetched_ahead,
     find_all,
     packed,
-    splits_of,
 )
 from dvcodec.spark.sources.options import ReadOptions, WriteOptions
 from dvcodec.spark.sources.windows import Window, windows
@@ -122,18 +122,15 @@ def _cut(part: FileSplit, size: int, stores: Storage) -> list[FileSplit]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verified:
-    """Verified vectors of several windows; one entry per row.
+    """The vectors of several windows; one entry per row.
 
     Attributes:
         of_window: window of each.
         data: bytes of all frames.
         starts: first byte of each frame in `data`.
-        sizes: bytes of each frame in `data`; 0 if it is corrupt.
-        cardinality: rows.
-        min: lowest position, -1 for none.
-        max: highest position, -1 for none.
-        mix: int64[n, 3], containers of each kind.
-        crc_ok: 1, 0, or -1 for unknown.
+        sizes: bytes of each frame in `data`.
+        found: results of the verification.
+        crc_ok: whether the CRC is right, null if unknown.
         errors: error texts, by index.
     """
 
@@ -141,11 +138,8 @@ class Verified:
     data: NDArray[np.uint8]
     starts: Index
     sizes: Index
-    cardinality: Index
-    min: Index
-    max: Index
-    mix: Index
-    crc_ok: Index
+    found: Survey
+    crc_ok: pa.Array
     errors: dict[int, str]
 
     @property
@@ -157,14 +151,18 @@ class Verified:
 
 
 def pools(windows: Iterable[Window]) -> Iterator[list[Window]]:
-    """Group windows into batches of bounded size."""
+    """Group windows into batches of bounded size; those that were read are of one kind of container."""
     pool: list[Window] = []
+    kinds: set[ContainerKind] = set()
     weight = rows = 0
     for window in windows:
-        if pool and (weight + len(window.data) > BATCH_BYTES or rows + len(window.ranges) > BATCH_ROWS):
+        kind = {window.ranges.kind} if window.error is None else set()
+        full = weight + len(window.data) > BATCH_BYTES or rows + len(window.ranges) > BATCH_ROWS
+        if pool and (full or len(kinds | kind) > 1):
             yield pool
-            pool, weight, rows = [], 0, 0
+            pool, kinds, weight, rows = [], set(), 0, 0
         pool.append(window)
+        kinds |= kind
         weight += len(window.data)
         rows += len(window.ranges)
     if pool:
@@ -175,70 +173,51 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool, limits: L
     """Verify the vectors of windows.
 
     Args:
-        pool: windows that were read.
+        pool: one of `pools`.
         content: whether they have bytes; without them only ranges are known.
         verify: whether to compare CRCs.
         limits: bounds on what the bytes may claim.
     """
     counts = np.array([len(window.ranges) for window in pool], np.int64)
     of_window = np.repeat(np.arange(len(pool)), counts)
-    n = len(of_window)
-    none = np.zeros(n, np.int64)
+    n, bounds = len(of_window), offsets_of(counts).tolist()
     filled = [window.data for window in pool if len(window.data)]
     data = filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.zeros(0, np.uint8)
     places = offsets_of(np.array([len(window.data) for window in pool], np.int64))[:-1]
     starts = np.concatenate([window.starts for window in pool]) + places[of_window]
     sizes = np.concatenate([window.sizes for window in pool])
-    result = Verified(
-        of_window,
+    errors: dict[int, str] = {}
+    for window, rows in zip(pool, pairwise(bounds), strict=True):
+        if window.error is not None:
+            errors.update(dict.fromkeys(range(*rows), window.error))
+    unknown, crc_ok = np.full(n, -1), pa.nulls(n, pa.bool_())
+    if not content:
+        found = Survey(unknown, unknown, unknown, np.zeros((n, 3), np.int64), np.zeros(n, np.bool_), {})
+        return Verified(of_window, data, starts, sizes, found, crc_ok, errors)
+    kind = next((window.ranges.kind for window in pool if window.error is None), ContainerKind.BLOB)
+    found = survey(
         data,
         starts,
         sizes,
-        none,
-        none - 1,
-        none - 1,
-        np.zeros((n, 3), np.int64),
-        np.full(n, -1, np.int64),
-        {},
+        allowed=ALLOWED.get(kind, (Magic.PORTABLE64,)),
+        cardinalities=np.concatenate([window.ranges.stated for window in pool]),
+        limits=limits,
+        verify_checksum=verify,
     )
-    bounds = offsets_of(counts).tolist()
-    for window, rows in zip(pool, pairwise(bounds), strict=True):
-        if window.error is not None:
-            result.errors.update(dict.fromkeys(range(*rows), window.error))
-    if not content:
-        return result
-    read = result.valid
-    kinds: dict[ContainerKind, list[int]] = {}
-    for i, window in enumerate(pool):
-        kinds.setdefault(window.ranges.kind, []).append(i)
-    stated = np.concatenate([window.ranges.stated for window in pool])
-    for kind, members in kinds.items():
-        index = np.flatnonzero(read if len(kinds) == 1 else read & np.isin(of_window, members))
-        found = survey(
-            data,
-            starts[index],
-            sizes[index],
-            allowed=ALLOWED.get(kind, (Magic.PORTABLE64,)),
-            cardinalities=stated[index],
-            limits=limits,
-            verify_checksum=verify,
-        )
-        for name in ("cardinality", "min", "max", "mix"):
-            getattr(result, name)[index] = getattr(found, name)
-        if verify and kind in ALLOWED:  # the frames of others were made here
-            result.crc_ok[index] = found.crc_ok
-        for i, error in found.errors.items():
-            row = int(index[i])
-            of = int(of_window[row])
-            error.source = pool[of].name
-            if error.offset is not None:  # an offset in the joined windows; report that in the file
-                error.offset += pool[of].base - int(places[of])
-            result.errors[row] = str(error)
+    if verify and kind in ALLOWED:  # the frames of others were made here
+        unread = np.zeros(n, np.bool_)
+        unread[list(errors)] = True
+        crc_ok = pa.array(found.crc_ok, mask=unread)
+    for row in found.errors.keys() - errors.keys():
+        error, of = found.errors[row], int(of_window[row])
+        error.source = pool[of].name
+        if error.offset is not None:  # an offset in the joined windows; report that in the file
+            error.offset += pool[of].base - int(places[of])
+        errors[row] = str(error)
     for window, row in zip(pool, bounds[:-1], strict=True):
-        if window.mix is not None and row not in result.errors:
-            result.mix[row] = window.mix
-    result.sizes[~result.valid] = 0
-    return result
+        if window.mix is not None and row not in errors:
+            found.mix[row] = window.mix
+    return Verified(of_window, data, starts, sizes, found, crc_ok, errors)
 
 
 def batches(
@@ -278,17 +257,17 @@ def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
         values = np.concatenate(columns)
         return pa.array(values, mask=values < 0)
     if name in ("cardinality", "min", "max"):
-        values = getattr(found, name)
+        values = getattr(found.found, name)
         return pa.array(values, mask=~valid | (values < 0))
     if name == "containers":
-        columns = [pa.array(found.mix[:, k].astype(np.int32)) for k in range(3)]
+        columns = [pa.array(found.found.mix[:, k].astype(np.int32)) for k in range(3)]
         return pa.StructArray.from_arrays(columns, fields=list(field.type), mask=pa.array(~valid))
     if name == "crc_ok":
-        return pa.array(found.crc_ok > 0, mask=found.crc_ok < 0)
+        return found.crc_ok
     if name == "error":
         texts = [found.errors.get(i) for i in range(len(valid))] if found.errors else [None] * len(valid)
         return text_array(texts)
-    return binary_array(ByteStrings.cut(found.data, found.starts, found.sizes), valid=valid)
+    return binary_array(ByteStrings.cut(found.data, found.starts, np.where(valid, found.sizes, 0)), valid=valid)
 
 
 def wanted_values(one: datasource.Filter, column: str) -> frozenset[str] | None:
@@ -361,18 +340,17 @@ class VectorReader(datasource.DataSourceReader):
     def partitions(self) -> list[datasource.InputPartition]:
         """Distribute the files among tasks."""
         with counted("plan", *self.options.paths):
-            return list(plan(self.options)) or [FilePartition(())]
+            return [*plan(self.options)]
 
-    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's partition."""
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Read one task's `FilePartition`."""
         options = self.options
         content = not _PLACE.issuperset(self.names)
-        splits = splits_of(partition)
         stores = Storage(dict(options.storage_options), options.limits)
         found = chain.from_iterable(
-            windows(part, options, stores, content=content) for part in fetched_ahead(splits, stores)
+            windows(part, options, stores, content=content) for part in fetched_ahead(partition.splits, stores)
         )
-        with counted("read", *(part.path for part in splits[:1])):
+        with counted("read", *(part.path for part in partition.splits[:1])):
             yield from batches(
                 found, self.schema, content=content, verify=options.verify_checksum, limits=options.limits
             )

@@ -6,7 +6,6 @@ bitmaps, footer entries out of range) are read one by one by `ops.read`.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -80,22 +79,6 @@ class VectorRanges:
         return replace(self.refs[i], cardinality=None if self.stated[i] < 0 else int(self.stated[i]))
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause garbage collection while a footer is parsed into thousands of objects.
-
-    Repeated scans would take a third of the time. A task parses in one thread; threads that fetch files ahead create
-    no reference cycles.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def index_vectors(source: Source, path: str, limits: Limits = DEFAULT_LIMITS) -> VectorRanges:
     """Find the vectors of a container.
 
@@ -103,8 +86,7 @@ def index_vectors(source: Source, path: str, limits: Limits = DEFAULT_LIMITS) ->
         DecodeError: it is not a container, or is corrupt.
         OSError: it cannot be read.
     """
-    with _uncollected():
-        container = refuse_segment(sniff_source(source, limits=limits))
+    container = refuse_segment(sniff_source(source, limits=limits))
     refs = container.vectors
     stated = (-1 if ref.cardinality is None else ref.cardinality for ref in refs)
     return VectorRanges(

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -284,16 +285,13 @@ class SegmentReader(datasource.DataSourceReader):
         with counted("plan", *self.options.paths):
             return shares(plan(self.options), self.options) or [SegmentShare(())]
 
-    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the parts of one task, in batches of bounded size.
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Read the parts of one task's `SegmentShare`, in batches of bounded size.
 
         Raises:
             DecodeError: a segment is corrupt, and the schema has no column `error`.
             OSError: it cannot be read.
-            TypeError: a partition of another reader.
         """
-        if not isinstance(partition, SegmentShare):
-            raise TypeError(f"expected a SegmentShare, found {partition!r}")
         stores = Storage(dict(self.options.storage_options))
         with counted("read", *(part.path for part in partition.parts[:1])):
             for part in fetched_ahead(partition.parts, stores):
