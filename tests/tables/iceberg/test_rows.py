@@ -557,9 +557,10 @@ def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path, is_
 
 
 IN_FILE = pa.Table.from_pylist(
-    [{"other": 1, "small": 1, "s": "x", "u": b"0" * 16, "nested": {"a": 1}}],
+    [{"without id": 1, "other": 1, "small": 1, "s": "x", "u": b"0" * 16, "nested": {"a": 1}}],
     schema=pa.schema(
         [
+            stored("without id", pa.int64()),
             stored("other", pa.int64(), 1),
             stored("small", pa.int32(), 2),
             stored("s", pa.string(), 3),
