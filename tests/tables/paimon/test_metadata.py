@@ -122,15 +122,15 @@ def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) -> None:
-    indexed = PaimonFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.parquet.index"]})
+    indexed = PaimonFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.index"], "_EMBEDDED_FILE_INDEX": b"i"})
     upgraded = PaimonFile("a.parquet", ROWS, level=5)
     folder = Folder(str(build_paimon(tmp_path / "t", [(0, "a", "INT")], [[A, B], [upgraded, indexed]])))
     assert names(folder, "manifest-list-2-0", "manifest-list-2-1") == ["a.parquet", "b.parquet"]
     # Compaction of manifests may put a deletion before the addition.
     (added, removed) = (read_manifest(folder, f"manifest-{n}-0") for n in (1, 2))
-    assert [entry.identity[2:5] for entry in live_entries([*removed, *added])] == [
-        (5, "a.parquet", ()),
-        (1, "b.parquet", ("b.parquet.index",)),
+    assert [entry.identity[2:6] for entry in live_entries([*removed, *added])] == [
+        (5, "a.parquet", (), None),
+        (1, "b.parquet", ("b.index",), b"i"),
     ]
 
 

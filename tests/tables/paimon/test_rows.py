@@ -96,6 +96,12 @@ def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path:
     assert part.batch.to_pylist()[0] == {"id": 1, "name": "a", "gone": 7}
 
 
+def test_columns_that_were_not_written_are_null(tmp_path: Path) -> None:
+    """Whatever the file has under their names."""
+    file = PaimonFile("f.parquet", ROWS, more={"_WRITE_COLS": ["id"]})
+    assert values(build_paimon(tmp_path / "t", COLUMNS, [[file]]))[7] == {"id": 7, "name": None}
+
+
 def test_partition_columns_are_those_of_the_partition(tmp_path: Path) -> None:
     kinds = [
         (0, "id", "INT"),
