@@ -62,7 +62,7 @@ def test_fastavro_reads_what_is_written(codec: str) -> None:
     assert list(reader) == ROWS
 
 
-@pytest.mark.parametrize("codec", ["snappy", "null"])
+@pytest.mark.parametrize("codec", ["deflate", "snappy", "null"])
 @pytest.mark.parametrize("interval", [1, 16000])
 def test_what_fastavro_writes_is_read(codec: str, interval: int) -> None:
     out = io.BytesIO()
@@ -133,6 +133,12 @@ def test_cut_file_is_refused_but_between_blocks(codec: str) -> None:
     check_truncations(
         decoded, head + b"".join(parts), allowed=lambda found, size: size in borders and len(found) == borders[size]
     )
+
+
+@pytest.mark.parametrize(("count", "size"), [(-1, 0), (0, -1)])
+def test_negative_numbers_of_a_block_are_refused(count: int, size: int) -> None:
+    with pytest.raises(NotCanonical, match="block header: expected 0 or more, found -1"):
+        decoded(header(SCHEMA) + zigzag(count) + zigzag(size) + SYNC)
 
 
 @codecs
