@@ -227,7 +227,7 @@ def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(UsageError, match="no version of a Lance dataset"):
         lance.find_manifest(str(tmp_path))
-    for name in ("d9.manifest", "latest_version_hint.json", "12.manifest.tmp"):
+    for name in ("d9.manifest", f"{2**63 + 7}.manifest", "latest_version_hint.json", "12.manifest.tmp"):
         (folder / name).touch()
     with pytest.raises(UsageError, match="no version of a Lance dataset"):
         lance.find_manifest(str(tmp_path))
