@@ -685,7 +685,7 @@ def write_position_deletes(
     check_choice(compression, CODECS, "compression")
     with open_sink(target, storage_options=storage_options) as sink:
         file = pa.PythonFile(SinkFile(sink), "w")
-        with pq.ParquetWriter(file, _schema(), compression=compression) as writer:
+        with pq.ParquetWriter(file, _schema(), compression=compression, write_page_checksum=True) as writer:
             for rows in _row_groups(vectors):
                 writer.write_table(rows, _ROW_GROUP)
     return sum(rows.cardinality for rows in vectors.values())

@@ -526,7 +526,10 @@ WRONG = {
         "expected hexadecimal digits, found 'xy'",
     ),
     "no segment": (["terms", "vector", "_id"], "vector at byte 22: zap version: expected 11 to 17, found "),
-    "several": (["terms", "*.zap", "_id"], "*.zap: expected one file or one index, found 2 files in a folder or glob"),
+    "several": (
+        ["terms", "*.zap", "_id"],
+        "*.zap: expected one file or one index (its root.bolt and segments), found 2 files",
+    ),
     "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum ignores it): expected 0x"),
     "folder without segments": (["footer", "others"], "no search segments in 1 file"),
     "drop of another": (

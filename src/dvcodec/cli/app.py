@@ -47,7 +47,7 @@ _MODULES = {
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
     },
     "zap.shared": {
-        "zap": "Show and merge search segments of bleve (zap 11 to 17).",
+        "zap": "Show, merge, compact and repair search segments of bleve (zap 11 to 17).",
     },
     "demo": {
         "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, repair a bit, report.",

@@ -92,7 +92,11 @@ def small_parquet(data: BytesLike, *dictionaries: str) -> pq.ParquetFile:
     """
     opened, most = pa.BufferReader(data), max(len(data), 1)
     return pq.ParquetFile(
-        opened, thrift_container_size_limit=most, read_dictionary=list(dictionaries), pre_buffer=False
+        opened,
+        thrift_container_size_limit=most,
+        read_dictionary=list(dictionaries),
+        pre_buffer=False,
+        page_checksum_verification=True,
     )
 
 
@@ -104,6 +108,8 @@ def footer_of(data: bytes) -> bytes:
 def parquet_metadata(source: Source, *, dictionary: str | None = None, **options: Any) -> pq.ParquetFile:
     """Open a Parquet file of metadata; call it in a block of `arrow_damage`. A small one is read at once.
 
+    Checksums of pages are verified if the file has them, as those have that `write_position_deletes` writes.
+
     Args:
         source: the file.
         dictionary: column to read as a dictionary, if the file has it.
@@ -113,6 +119,7 @@ def parquet_metadata(source: Source, *, dictionary: str | None = None, **options
         DecodeError: the footer is corrupt.
     """
     data = source.read(0, source.size) if source.size <= _WHOLE else None
+    options["page_checksum_verification"] = True
     file = parquet_file(source, data, **options)
     if dictionary in {file.schema.column(i).path for i in range(len(file.schema))}:
         file = parquet_file(source, data, metadata=file.metadata, read_dictionary=[dictionary], **options)

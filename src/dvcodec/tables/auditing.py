@@ -39,8 +39,8 @@ Checks, each the `check` of its findings:
 
 Two swapped vectors of the same cardinality are found by the data files that their Puffin blobs name. Files of Delta,
 Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` lists other damage that no check
-finds in a table: ``no-checksum`` (Lance), ``rows-not-counted``, ``bounds-not-compared``, and without ``deep``
-``segment-contents`` (scorch).
+finds in a table: ``no-checksum`` (Lance, position deletes), ``rows-not-counted``, ``bounds-not-compared``, and without
+``deep`` ``segment-contents`` (scorch).
 
 Column bounds that metadata records of a data file are compared with those in the file's own footer. Engines skip files
 by the first. Where they exclude rows that a file has, queries and deletes by condition miss these rows. Both may be

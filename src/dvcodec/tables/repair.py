@@ -529,7 +529,7 @@ def _corrected(snapshot: Snapshot, vector: DeletionVector) -> Correction | None:
     return found if found.changes else None
 
 
-MENDED = frozenset({*_Planner.plans, *_STALE}) - {"orphan-vector-file", "orphan-data-file"}
+MENDED = frozenset({*_Planner.plans, *_STALE, *_BESIDE}) - {"orphan-vector-file", "orphan-data-file"}
 """Checks whose findings a repair may fix."""
 _RESTORING = frozenset({"take-from-snapshot", "restore-rows"})
 _LEFT = {

@@ -107,6 +107,8 @@ class LiveRows(ABC):
     def to_polars(self) -> Any:
         """Return the live rows as a Polars LazyFrame (extra ``frames``), read when it is collected.
 
+        It stays with the snapshot that the table shows now, also after a commit.
+
         Only the columns that a query needs are read. Polars evaluates its filters; those that compare integers, text or
         days with values, or ask for null, leave out data files and row groups by their statistics, too.
 
@@ -117,6 +119,8 @@ class LiveRows(ABC):
 
     def to_duckdb(self, connection: Any, name: str) -> Any:
         """Let SQL in DuckDB read the live rows: as a view, which reads them anew in each query.
+
+        The view stays with the snapshot that the table shows now: after a commit, make it again.
 
         DuckDB asks for the columns that a query needs, and for rows by the conditions that pyarrow evaluates alike.
 

@@ -19,8 +19,9 @@ from dvcodec.tables.repair import RepairAction, Repaired, RepairPlan, commit_rep
 from dvcodec.tables.snapshots.findings import Severity
 
 _GOING_BACK = {
-    TableKind.ICEBERG: "CALL CATALOG.system.rollback_to_snapshot('TABLE', {id}) in Spark, or, of a table of version 2, "
-    "manage_snapshots().rollback_to_snapshot({id}).commit() in pyiceberg",
+    TableKind.ICEBERG: "CALL CATALOG.system.rollback_to_snapshot('TABLE', {id}) in Spark, with the names of catalog "
+    "and table; of a table of version 2 also manage_snapshots().rollback_to_snapshot({id}).commit() in pyiceberg "
+    "(which cannot write version 3)",
     TableKind.DELTA: "RESTORE TABLE delta.`{location}` TO VERSION AS OF {id} in Spark, or restore({id}) of deltalake",
     TableKind.PAIMON: "CALL sys.rollback(table => 'TABLE', version => {id}) in Spark",
     TableKind.LANCE: "lance.dataset('{location}', version={id}).restore()",
@@ -52,7 +53,7 @@ def repair(
     """Show how the findings of an audit can be repaired; with --commit, do it.
 
     Repairs that need only new vectors are committed, all in one commit. Data files are never rewritten. Exit code 1 if
-    the table has errors, afterwards if it was repaired.
+    the table has errors, or with --commit still has some.
     """
     table = opened(target, kind, allow, catalog, only_writer, reference)
 

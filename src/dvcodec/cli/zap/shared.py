@@ -28,7 +28,9 @@ from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import decode_footer
 
-zap = typer.Typer(help="Show and merge search segments of bleve (zap 11 to 17).", rich_markup_mode="rich")
+zap = typer.Typer(
+    help="Show, merge, compact and repair search segments of bleve (zap 11 to 17).", rich_markup_mode="rich"
+)
 
 _TARGET = "File, glob, folder, URL, path@offset:size, or - for standard input."
 SegmentNames = Annotated[list[str], typer.Argument(metavar="SEGMENT", help=_TARGET)]
@@ -410,7 +412,8 @@ def open_live(name: str, *, with_deleted: bool, unchecked: bool = False) -> Iter
     stores = [folder for folder, file in (split(target.path) for target in targets if target.found) if file == _ROOT]
     found = find_segments(targets, with_deleted=with_deleted) if alone or len(stores) == 1 else []
     if not alone and (not found or any(split(target.path)[0] != stores[0] for target, _ in found)):
-        raise UsageError(f"{name}: expected one file or one index, found {len(targets)} files in a folder or glob")
+        found_files = counted(len(targets), "file")
+        raise UsageError(f"{name}: expected one file or one index (its root.bolt and segments), found {found_files}")
     with ExitStack() as stack:
         parts = tuple(
             LiveSegment.of(stack.enter_context(open_segment(target, unchecked=unchecked)), deleted)

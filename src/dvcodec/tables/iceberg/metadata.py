@@ -449,7 +449,7 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     if len(numbered[version]) > 1:
         message = some_of(sorted(numbered[version]))
         raise UsageError(
-            f"{folder.location}: {message} share version {version}: open the one that is meant by its path"
+            f"{folder.location}: {message} share version {version}: name the catalog, or open the one meant by its path"
         )
     return folder.join(f"{METADATA}/{numbered[version][0]}")
 

@@ -14,6 +14,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import counted
 from dvcodec.core.vector import Magic
 from dvcodec.tables.columns import FileColumns, Places, VectorColumns
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
@@ -317,6 +318,13 @@ class IcebergSnapshot(Snapshot):
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check a file of vectors; see `vectors.check_vectors`."""
         return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
+
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Report files of position deletes: few writers give their pages checksums; see `Snapshot.blind_spots`."""
+        count = sum(vector.format == POSITION_DELETES for vector in self.vectors)
+        if count:
+            files = f"{counted(count, 'file')} of position deletes"
+            yield "no-checksum", f"{files}: a changed position is only found if their writer stored Parquet's checksums"
 
     def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
         file_format, count = ManifestEntry.of(vector).file_format, vector.cardinality or 0
