@@ -15,6 +15,7 @@ import pytest
 from dvcodec import RowSet, Unsupported
 from dvcodec.core.report import Status
 from dvcodec.zap import Segment, merge_segments, verify_segment, write_segment
+from dvcodec.zap.verify import Part, layout
 from samples.zap.golden import documents, dump
 from samples.zap.parts import SAMPLES
 
@@ -123,6 +124,10 @@ def test_reads_what_go_reads_and_finds_it_valid(segments: dict[str, Golden]) -> 
         with Segment.open(golden.path) as segment:
             assert segment.version == golden.version, name
             assert dump(segment, stale_counts=golden.stale_counts) == without_geo(golden.dump), name
+            spans = layout(segment)
+        assert [span.start for span in spans] == [0, *(span.stop for span in spans[:-1])], name
+        assert spans[-1].stop == golden.path.stat().st_size, name
+        assert Part.OTHER not in {span.part for span in spans}, name
         assert list(findings(golden.path)) == [], name
 
 
