@@ -274,6 +274,9 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
     def __iter__(self) -> Iterator[FileKey]:
         return (file.key for file in self.listed())
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
     def __len__(self) -> int:
         return len(self._numbers) - len(self._gone) + len(self.parsed())
 
