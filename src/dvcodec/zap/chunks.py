@@ -17,6 +17,8 @@ each::
     values     7  1  9  7  0  7  2  9  9
     next       3  .  .  5  .  9  .  .  .        0 -> 3 -> 5 -> end: records at 0, 3 and 5
 
+Regular spans, in which all records have the length of the first, take one pass.
+
 Snappy blocks hold stored values and doc values; many small ones are expanded at once. Specification: google/snappy,
 ``format_description.txt``::
 
@@ -265,8 +267,11 @@ def counted(values: Values, starts: Index, stops: Index, head: int) -> tuple[Ind
         int64[m] index of the first value of every record, ascending; int64[m] its span; and the first span that records
         do not fill exactly, or -1. The records are incomplete unless it is -1.
     """
-    place = spread(starts, stops - starts)
-    ends = offsets_of(stops - starts)
+    begins, owner, odd = _regular(values, starts, stops, head)
+    if not len(odd):
+        return begins, owner, -1
+    place = spread(starts[odd], stops[odd] - starts[odd])
+    ends = offsets_of(stops[odd] - starts[odd])
     stop = np.repeat(ends[1:], np.diff(ends))
     room = stop - np.arange(len(place), dtype=np.int64) - head
     more = values[np.minimum(place + (head - 1), len(values) - 1)]
@@ -274,7 +279,31 @@ def counted(values: Values, starts: Index, stops: Index, head: int) -> tuple[Ind
     step = np.zeros(len(place), np.int64)
     step[inside] = more[inside].astype(np.int64) + head
     found, bad = follow(step, ends)
-    return place[found], np.searchsorted(ends, found, side="right") - 1, bad
+    others = np.concatenate([begins, place[found]])
+    order = np.argsort(others, kind="stable")
+    owners = np.concatenate([owner, odd[np.searchsorted(ends, found, side="right") - 1]])
+    return others[order], owners[order], int(odd[bad]) if bad >= 0 else -1
+
+
+def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, Index]:
+    """Find the records of regular spans, and the other spans."""
+    sizes = stops - starts
+    filled = sizes >= head
+    first = np.zeros(len(starts), np.uint64)
+    first[filled] = values[starts[filled] + (head - 1)]
+    fits = filled & (first <= np.maximum(sizes - head, 0).astype(np.uint64))
+    stride = np.where(fits, first, 0).astype(np.int64) + head
+    counts = np.where(fits & (sizes % stride == 0), sizes // stride, 0)
+    owner = np.repeat(np.arange(len(starts)), counts)
+    ranks = np.arange(len(owner), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    begins = starts[owner] + ranks * stride[owner]
+    differs = values[begins + (head - 1)] != first[owner]
+    regular = (counts > 0) | (sizes == 0)
+    if differs.any():
+        regular[owner[differs]] = False
+        keep = regular[owner]
+        begins, owner = begins[keep], owner[keep]
+    return begins, owner, np.flatnonzero(~regular)
 
 
 def sized(values: Values, byte_ends: Index, starts: Index, stops: Index) -> tuple[Index, Index, int]:
