@@ -220,3 +220,14 @@ def test_a_file_that_a_commit_writes_is_read_back(tmp_path: Path, monkeypatch: p
     )
     with pytest.raises(NotCanonical, match=r"d\.parquet: position deletes as read back: expected the rows that were"):
         iceberg.write_file("s3://lake/d.parquet", location, rows, "zstd", Storage())
+
+
+def test_a_changed_position_is_found(tmp_path: Path) -> None:
+    """By Parquet's checksums of pages, which are written: the other position would be as good as this one."""
+    path = tmp_path / "deletes.parquet"
+    write_position_deletes(path, {"a": RowSet([1, 5005, 9009])}, compression="none")
+    data, stored = path.read_bytes(), (5005).to_bytes(8, "little")
+    at = data.index(stored)  # in a page, which is before the statistics
+    path.write_bytes(data[:at] + (5004).to_bytes(8, "little") + data[at + 8 :])
+    with pytest.raises(NotCanonical, match="CRC"):
+        read_position_deletes(path)
