@@ -21,33 +21,6 @@ from dvcodec.cli import main
 HANG_S = 600
 """A command that takes longer hangs, however busy the machine is."""
 PROGRAM = [sys.executable, "-c", "from dvcodec.cli import main; main()"]
-COMMANDS = (
-    "inspect",
-    "stats",
-    "positions",
-    "ranges",
-    "verify",
-    "diff",
-    "merge",
-    "convert",
-    "correct",
-    "rewrite-paths",
-    "conformance",
-    "demo",
-    "spark-demo",
-    "audit",
-    "table",
-    "log",
-    "report",
-    "export-live",
-    "repair",
-    "convert-table",
-    "delete",
-    "enable",
-    "compact-deletes",
-    "upgrade-deletes",
-    "zap",
-)
 ZAP_COMMANDS = ("footer", "fields", "search", "terms", "postings", "stored", "docvalues", "merge", "compact", "repair")
 A, B = "s3://lake/t/a.parquet", "s3://lake/t/b.parquet"
 VECTORS = {A: RowSet([0, 1, 2, 7]), B: RowSet([42])}

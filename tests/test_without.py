@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import without
-from cli_runner import COMMANDS
 from dvcodec import tables
+from dvcodec.cli.app import COMMANDS
 
 for package in ("pyarrow", "fastavro", "duckdb", "lance", "typer", "rich"):
     pytest.importorskip(package)  # the gate has all of them

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import zlib
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from cases import each
 from cli_runner import A, B, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, iceberg
-from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, PuffinWriter
+from dvcodec.puffin import PuffinWriter
 
 LONG = RowSet.from_ranges([(5, 6), (100, 70_000), (2**33, 2**33 + 2)])
 
@@ -25,54 +24,15 @@ def puffin(tmp_path: Path) -> Path:
 # ---------------------------------------------------------------------------------------------------- inspect
 
 
-def test_inspect_text(puffin: Path) -> None:
-    result = run("inspect", puffin)
-    assert (result.code, result.err) == (0, "")
-    lines = [line.rstrip() for line in result.out.splitlines()]
-    assert lines == [
-        f"{puffin}  Puffin file, {puffin.stat().st_size} B, 2 vectors",
-        "  created-by: tests",
-        "vector                 offset  size  rows  first  last  containers  B/row  where",
-        "s3://lake/t/a.parquet       4    48     4      0     7  1 array        12  ███····█",
-        "s3://lake/t/b.parquet      52    42     1     42    42  1 array        42  ·······························▅",
-        "",
-    ]
-
-
 def test_inspect_json(puffin: Path) -> None:
     (found,) = run("inspect", "--rows", "100", "--json", puffin).json
-    assert {name: found[name] for name in ("source", "kind", "size", "properties")} == {
-        "source": str(puffin),
-        "kind": "puffin",
-        "size": puffin.stat().st_size,
-        "properties": {"created-by": "tests"},
-    }
-    assert found["blobs"][1] == {
-        "type": "deletion-vector-v1",
-        "fields": [2147483645],
-        "snapshot_id": -1,
-        "sequence_number": -1,
-        "offset": 52,
-        "length": 42,
-        "compression_codec": None,
-        "properties": {"referenced-data-file": B, "cardinality": "1"},
-    }
-    assert found["vectors"][0] == {
-        "data_file": A,
-        "offset": 4,
-        "stored_cardinality": 4,
-        "cardinality": 4,
-        "min": 0,
-        "max": 7,
-        "size": 48,
-        "containers": {"arrays": 1, "bitsets": 0, "runs": 0},
-        "bitmaps": 1,
-        "gaps": 0,
-        "row_count": 100,
-        "deleted_share": 0.04,
-        "density": 0.5,
-        "bytes_per_row": 12.0,
-    }
+    assert (found["source"], found["kind"], found["size"]) == (str(puffin), "puffin", puffin.stat().st_size)
+    assert found["properties"] == {"created-by": "tests"}
+    assert (found["blobs"][1]["offset"], found["blobs"][1]["length"]) == (52, 42)
+    assert found["blobs"][1]["properties"] == {"referenced-data-file": B, "cardinality": "1"}
+    vector = found["vectors"][0]
+    assert (vector["data_file"], vector["offset"], vector["size"], vector["stored_cardinality"]) == (A, 4, 48, 4)
+    assert (vector["row_count"], vector["deleted_share"], vector["containers"]["arrays"]) == (100, 0.04, 1)
 
 
 def test_inspect_of_other_blobs(tmp_path: Path) -> None:
@@ -100,16 +60,6 @@ def test_inspect_shows_the_valid_vectors_of_a_damaged_file(puffin: Path, tmp_pat
 
 
 # ---------------------------------------------------------------------------------------------------- stats
-
-
-def test_stats_text(puffin: Path) -> None:
-    lines = run("stats", "--rows", "50", puffin).out.splitlines()
-    assert [line.split() for line in lines] == [
-        ["vector", "deleted", "share", "density", "size", "B/row", "arrays", "bitsets", "runs", "gaps"],
-        [A, "4", "8", "%", "50", "%", "48", "B", "12", "1", "0", "0", "0"],
-        [B, "1", "2", "%", "100", "%", "42", "B", "42", "1", "0", "0", "0"],
-        ["2", "vectors,", "5", "rows,", "90", "B"],
-    ]
 
 
 # ---------------------------------------------------------------------------------------------------- positions
@@ -157,20 +107,7 @@ def test_empty_vector_lists_nothing(command: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- ranges
 
 
-def test_ranges(tmp_path: Path) -> None:
-    file = tmp_path / "dv"
-    file.write_bytes(iceberg.encode(LONG))
-    assert run("ranges", file).out == f"5\t6\n100\t70000\n{2**33}\t{2**33 + 2}\n"
-    assert run("ranges", "--json", file).json[0]["ranges"] == LONG.ranges().tolist()
-
-
 # ---------------------------------------------------------------------- verify
-
-
-def test_valid_file(puffin: Path) -> None:
-    result = run("verify", puffin)
-    assert (result.code, result.err) == (0, "")
-    assert result.out == f"ok    {puffin}  puffin, 21 checks passed\n1 file, none with findings\n"
 
 
 def test_one_flipped_bit(puffin: Path, tmp_path: Path) -> None:
@@ -187,12 +124,6 @@ def test_one_flipped_bit(puffin: Path, tmp_path: Path) -> None:
         f"  FAIL  crc: vector of {A} at byte 48: CRC-32 of magic and bitmap; {flip} explains it: {crcs}",
         "1 file, 1 with findings",
     ]
-
-
-def test_bad_crc_does_not_hide_bad_structure(puffin: Path, tmp_path: Path) -> None:
-    bad = flipped(puffin, 42, 7, to=tmp_path / "bad")  # the second of ascending values
-    names = re.findall(r"  FAIL  (\w+):", run("verify", bad).out)
-    assert names == ["crc", "structure"]
 
 
 def test_all_shows_what_passed_and_what_does_not_apply(puffin: Path) -> None:
@@ -221,32 +152,6 @@ def test_what_the_table_promises(options: list[str], code: int, finding: str | N
     assert result.code == code
     assert ("FAIL" in result.out) == (finding is not None)
     assert finding is None or f"  FAIL  {finding}" in result.out
-
-
-def test_json(puffin: Path, tmp_path: Path) -> None:
-    bad = flipped(puffin, 46, to=tmp_path / "bad")
-    result = run("verify", "--json", puffin, bad)
-    assert result.code == 1
-    first, second = result.json
-    assert (first["source"], first["kind"], first["ok"]) == (str(puffin), "puffin", True)
-    assert {check["status"] for check in first["checks"]} == {"pass", "n/a"}
-    assert not second["ok"]
-    (finding,) = (check for check in second["checks"] if check["status"] == "fail")
-    assert (finding["name"], finding["offset"], finding["subject"]) == ("crc", 48, f"vector of {A}")
-    assert re.fullmatch(r"0x[0-9a-f]{8} \(stored\)", finding["expected"])
-    assert re.fullmatch(r"0x[0-9a-f]{8} \(computed\)", finding["actual"])
-
-
-def test_rules_of_puffin_metadata(tmp_path: Path) -> None:
-    file = tmp_path / "odd.puffin"
-    data = iceberg.encode(RowSet([1]))
-    with PuffinWriter(file) as writer:
-        for properties in ({REFERENCED_DATA_FILE: "x", "cardinality": "7"}, {REFERENCED_DATA_FILE: "x"}):
-            writer.add_stored(BlobMetadata("deletion-vector-v1", (1,), 5, 6, 0, 0, None, properties), data)
-    result = run("verify", file)
-    assert result.code == 1
-    names = set(re.findall(r"  FAIL  ([\w-]+):", result.out))
-    assert names == {"blob-ids", "blob-properties", "one-vector-per-file", "cardinality"}
 
 
 def test_failed_shows_files_with_findings_alone(puffin: Path, tmp_path: Path) -> None:

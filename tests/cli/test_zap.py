@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,10 @@ import pyroaring
 import pytest
 
 from cases import each
-from cli_runner import flipped, in_terminal, puffin_file, run
+from cli_runner import flipped, puffin_file, run
 from dvcodec import RowSet
 from dvcodec.cli.zap import shared
+from dvcodec.core.text import NOTHING
 from dvcodec.zap import (
     Document,
     Field,
@@ -73,313 +71,208 @@ def lines(*arguments: str | Path) -> list[str]:
 
 def answer(*arguments: str | Path) -> Any:
     result = run("zap", *arguments, "--json")
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0, result.err
     assert result.raw.isascii()
     return result.json
 
 
-# ---------------------------------------------------------------------------------------------------- footer
+# ---------------------------------------------------------------------------------------------------- what is shown
 
 
-def test_footer(segment: Path, vectors: Path) -> None:
-    tiny = vectors / "zap/v11/tiny.zap"
-    shown = lines("footer", segment, tiny)
-    assert " ".join(shown[0].split()) == (
-        "segment version documents size stored index fields index doc value table CRC chunks"
-    )
-    with Segment.open(segment) as this:
-        footer = this.footer
-        size = f"{segment.stat().st_size:,}"
-        addresses = (f"{at:,}" for at in (footer.stored_index, footer.fields_index, footer.doc_value_table))
-        crc = f"0x{footer.crc:08x}"
-    words = [str(segment), "15", "12", size, *addresses, crc, "matches", "about", "1,024", "postings"]
-    assert shown[1].split() == words
-    assert shown[2].split()[:3] == [str(tiny), "11", "3"]
-    assert shown[2].endswith("matches  1,024 documents")
+@pytest.fixture
+def here(segment: Path, odd: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a.zap, odd.zap, tiny.zap of zapx, and version 17 of a.zap."""
+    monkeypatch.chdir(segment.parent)
+    shutil.copy(vectors / "zap/v15/tiny.zap", "tiny.zap")
+    write_segment("new.zap", documents(2), 17)
+    write_segment("many.zap", documents(150), 15)
+    return segment.parent
 
 
-@each(
-    ("version", "mode", "words"),
-    [
-        (11, 2000, "2,000 documents"),
-        (12, 1025, "1,024 documents, one chunk up to 1,024 postings"),
-        (15, 1026, "about 1,024 postings"),
-        (17, 2, "2 documents"),
+SHOWN: dict[str, list[str]] = {
+    "terms a.zap title": ["bitmaps 8", "of 4", "roaring 4", "rows 4", "search 4", "segments 8"],
+    "terms a.zap title --limit 2": ["bitmaps 8", "of 4", "... 4 more terms"],
+    "terms a.zap title --prefix ro": ["roaring 4", "rows 4"],
+    "terms a.zap title --prefix zz": ["no terms"],
+    "terms a.zap title --start of --stop search": ["of 4", "roaring 4", "rows 4"],
+    "terms a.zap title --top 3": ["bitmaps 8", "segments 8", "of 4", "... 3 more terms"],
+    "terms a.zap title --hex --prefix 726f": ["726f6172696e67 4", "726f7773 4"],
+    "terms odd.zap f": [
+        "(empty) 1",
+        "[bold]x[/y] 1",
+        "a\\x1b[31mred\\nline 1",
+        f"{'x' * 100}... 4.88 KiB 1",
+        "\\xff\\x00 1",
     ],
-)
-def test_chunk_mode_in_words(version: int, mode: int, words: str, tmp_path: Path) -> None:
-    write_segment(tmp_path / "x.zap", documents(3), version, chunk_mode=mode)
-    (found,) = answer("footer", tmp_path / "x.zap")
-    assert (found["chunk_mode"], found["chunks"]) == (mode, words)
-
-
-def test_footer_reports_a_wrong_crc(segment: Path, tmp_path: Path) -> None:
-    bad = flipped(segment, 50, to=tmp_path / "bad.zap")
-    result = run("zap", "footer", segment, bad)
-    assert (result.code, result.err) == (1, "")
-    assert [" matches " in line for line in result.out.splitlines()[1:]] == [True, False]
-    assert " does not match " in result.out
-    assert [item["crc_ok"] for item in run("zap", "footer", segment, bad, "--json").json] == [True, False]
-    unchecked = run("zap", "footer", bad, "--no-checksum")
-    assert unchecked.code == 0
-    assert "hold" not in unchecked.out
-    assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
-
-
-def test_contents_of_another_writer_are_named(segment: Path, tmp_path: Path) -> None:
-    write_segment(tmp_path / "x.zap", documents(1), 17)
-    data = (tmp_path / "x.zap").read_bytes()
-    (tmp_path / "x.zap").write_bytes(data[:-40] + b"secret" + (6).to_bytes(4, "big") + data[-36:])
-    (found,) = run("zap", "footer", tmp_path / "x.zap", "--json").json
-    assert found["writer_id"] == "secret"
-    assert "about 1,024 postings, by secret" in run("zap", "footer", tmp_path / "x.zap").out
-    refused = run("zap", "terms", tmp_path / "x.zap", "_id", "--no-checksum")
-    assert refused.code == 2
-    assert "contents transformed by a custom writer" in refused.complaint
-    assert run("inspect", tmp_path / "x.zap").code == 2
-
-
-# ---------------------------------------------------------------------------------------------------- fields
-
-
-def test_fields(segment: Path) -> None:
-    shown = lines("fields", segment)
-    assert shown[0] == f"{segment}  zap segment, version 15, 12 documents, 5 fields"
-    columns = "field id terms dictionary at doc values at doc value bytes options sections"
-    assert " ".join(shown[1].split()) == columns
-    assert [line.split()[:3] for line in shown[2:]] == [
-        ["_id", "0", "12"],
-        ["_all", "1", "6"],
-        ["price", "2", shown[4].split()[2]],
-        ["tag", "3", "5"],
-        ["title", "4", "6"],
-    ]
-
-
-def test_fields_json(segment: Path, tmp_path: Path) -> None:
-    found = answer("fields", segment)
-    assert (found["source"], found["version"]) == (str(segment), 15)
-    with Segment.open(segment) as this:
-        tag = this.field("tag")
-    assert tag.doc_values is not None
-    assert found["fields"][3] == {
-        "id": 3,
-        "name": "tag",
-        "terms": 5,
-        "dictionary": tag.dictionary,
-        "doc_values": {"offset": tag.doc_values[0], "size": tag.doc_values[1] - tag.doc_values[0]},
-        "options": None,
-        "vectors": None,
-        "synonyms": None,
-        "shapes": None,
-    }
-    assert found["fields"][0]["doc_values"] is None
-    write_segment(tmp_path / "x.zap", documents(2), 17)
-    options = {item["name"]: item["options"] for item in answer("fields", tmp_path / "x.zap")["fields"]}
-    assert options["title"] == ["indexed", "stored", "term-vectors", "doc-values"]
-    assert options["_all"] == ["indexed", "term-vectors"]
-
-
-def test_damaged_dictionary_leaves_the_other_fields_their_turn(segment: Path, tmp_path: Path) -> None:
-    with Segment.open(segment) as this:
-        at = this.field("tag").dictionary
-    assert at is not None
-    bad = flipped(segment, at + 1, 7, to=tmp_path / "bad.zap")
-    result = run("zap", "fields", bad, "--no-checksum")
-    assert result.code == 2
-    assert "vellum version" in result.complaint
-    rows = {line.split()[0]: line.split()[2] for line in result.out.splitlines()[2:]}
-    assert (rows["tag"], rows["title"]) == ("damaged", "6")
-    found = run("zap", "fields", bad, "--no-checksum", "--json").json["fields"]
-    assert found[3]["terms"] is None
-    assert found[3]["error"] == result.complaint
-    assert found[4]["terms"] == 6
-
-
-# ---------------------------------------------------------------------------------------------------- terms
-
-
-@each(
-    ("options", "total", "found"),
-    [
-        ([], 6, ["bitmaps", "of", "roaring", "rows", "search", "segments"]),
-        (["--limit", "2"], 6, ["bitmaps", "of"]),
-        (["--limit", "0"], 6, []),
-        (["--prefix", "ro"], 2, ["roaring", "rows"]),
-        (["--prefix", "ro", "--limit", "1"], 2, ["roaring"]),
-        (["--prefix", "zz"], 0, []),
-        (["--start", "of", "--stop", "search"], 3, ["of", "roaring", "rows"]),
-        (["--start", "s"], 2, ["search", "segments"]),
-        (["--stop", "of"], 1, ["bitmaps"]),
-        (["--top", "3"], 6, ["bitmaps", "segments", "of"]),
-        (["--top", "1", "--prefix", "s"], 2, ["segments"]),
-        (["--hex", "--prefix", "726f"], 2, [{"hex": b"roaring".hex()}, {"hex": b"rows".hex()}]),
+    "terms tiny.zap storedonly": ["no terms"],
+    "postings a.zap title bitmaps --limit 3": [
+        "bitmaps 0 1 0.707 1",
+        "bitmaps 2 2 0.408 2",
+        "bitmaps 3 1 0.707 1",
+        "... 5 more postings",
     ],
-)
-def test_terms_chosen(options: list[str], total: int, found: list[Any], segment: Path) -> None:
-    shown = answer("terms", segment, "title", *options)
-    assert (shown["source"], shown["field"], shown["total"]) == (str(segment), "title", total)
-    assert [item["term"] for item in shown["terms"]] == found
-    with Segment.open(segment) as this:
-        docs = dict(this.terms("title"))
-    texts = [bytes.fromhex(term["hex"]) if isinstance(term, dict) else term.encode() for term in found]
-    assert [item["docs"] for item in shown["terms"]] == [docs[term] for term in texts]
-    text = run("zap", "terms", segment, "title", *options).out.splitlines()
-    left = total - len(found)
-    more = f"... {left} more term{'s' * (left > 1)}" if left else None
-    assert (text[-1] if left or not total else None) == (more if total else "no terms")
-    assert len(text) == (1 + len(found) if found else 0) + (left > 0 or not total)
-
-
-def test_people_are_shown_a_hundred_terms(tmp_path: Path) -> None:
-    write_segment(tmp_path / "many.zap", documents(150), 15)
-    shown = lines("terms", tmp_path / "many.zap", "_id")
-    assert len(shown) == 102
-    assert shown[-1] == "... 50 more terms"
-    assert len(answer("terms", tmp_path / "many.zap", "_id")["terms"]) == 150
-    assert len(lines("terms", tmp_path / "many.zap", "_id", "--limit", "1000")) == 151
-
-
-def test_terms_that_are_no_text(odd: Path) -> None:
-    shown = run("zap", "terms", odd, "f")
-    assert "\x1b" not in shown.out
-    rows = [line.split("  ")[0].rstrip() for line in shown.out.splitlines()[1:]]
-    assert rows == ["(empty)", "[bold]x[/y]", "a\\x1b[31mred\\nline", f"{'x' * 100}... 4.88 KiB", "\\xff\\x00"]
-    assert [item["term"] for item in answer("terms", odd, "f")["terms"]] == [
-        "",
-        "[bold]x[/y]",
-        "a\x1b[31mred\nline",
-        "x" * 5000,
-        {"hex": "ff00"},
-    ]
-    assert "ff00  " in run("zap", "terms", odd, "f", "--hex").out
-    assert run("zap", "postings", odd, "f", "ff00", "--hex").out.splitlines()[1].split()[:2] == ["ff00", "0"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux alone")
-def test_terms_may_be_given_as_bytes(odd: Path) -> None:
-    assert answer("terms", odd, "f", "--prefix", os.fsdecode(b"\xff"))["terms"] == [
-        {"term": {"hex": "ff00"}, "docs": 1}
-    ]
-
-
-def test_field_without_terms(vectors: Path) -> None:
-    assert lines("terms", vectors / "zap/v15/tiny.zap", "storedonly") == ["no terms"]
-    assert lines("postings", vectors / "zap/v15/tiny.zap", "storedonly") == ["no postings"]
-    assert answer("postings", vectors / "zap/v15/tiny.zap", "storedonly")["postings"] == []
-
-
-# ---------------------------------------------------------------------------------------------------- postings
-
-
-def test_search(segment: Path) -> None:
-    assert lines("search", segment, "title", "bitmaps", "--limit", "2") == [
-        "doc  id       freq  title",
-        "  0  doc-000     1  Roaring bitmaps",
-        "  2  doc-002     2  Bitmaps of segments, bitmaps of rows",
+    "postings a.zap _all bitmaps --locations --limit 2": [
+        "bitmaps 0 1 0.707 title 2 8 15 -",
+        "bitmaps 2 2 0.408 title 1 0 7 -",
+        "... 1 more location",
+        "... 6 more postings",
+    ],
+    "postings a.zap tag delta --locations --limit 1": ["delta 0 1 1 - - - - -", "... 2 more postings"],
+    "postings odd.zap f ff00 --hex": ["ff00 0 1 0.447 0"],
+    "postings tiny.zap nofreq beta": ["beta 2 0 - 0"],
+    "postings tiny.zap storedonly": ["no postings"],
+    "search a.zap title bitmaps --limit 2": [
+        "0 doc-000 1 Roaring bitmaps",
+        "2 doc-002 2 Bitmaps of segments, bitmaps of rows",
         "... 6 more documents",
-    ]
-    found = answer("search", segment, "title", "bitmaps")
-    assert (found["total"], len(found["documents"])) == (8, 8)
-    assert found["documents"][1] == {"doc": 2, "id": "doc-002", "freq": 2, "values": [TITLES[2]]}
-    assert lines("search", segment, "tag", "delta", "--limit", "1")[1].split() == ["0", "doc-000", "1", "delta"]
-    none = run("zap", "search", segment, "title", "Bitmaps")
-    assert (none.code, none.out, none.err) == (1, "no documents\n", "")
+    ],
+    "stored a.zap 1": [
+        "1 _id t 7 doc-001 -",
+        "1 price n 11 1.0 -",
+        "1 tag t 7 iceberg -",
+        "1 title t 15 Search segments -",
+    ],
+    "stored odd.zap 0": ["0 _id t 2 \\xfe\\xfd -", "0 f t 7 \\xffvalue\\x00 -"],
+    "docvalues a.zap title --limit 2": ["0 2 bitmaps roaring", "1 2 search segments", "... 10 more documents"],
+    "docvalues a.zap _id": ["the field has no doc values"],
+    "docvalues tiny.zap kw --doc 0": ["no documents"],
+    "fields a.zap": ["_id 0 12", "_all 1 6", "price 2", "tag 3 5", "title 4 6"],
+    "footer tiny.zap": ["tiny.zap 15 3"],
+}
+"""Command -> its lines behind the titles, with one space between columns; those of footer and fields begin so."""
 
 
-def test_postings(segment: Path) -> None:
-    assert [line.split() for line in lines("postings", segment, "title", "bitmaps", "--limit", "3")] == [
-        ["term", "doc", "freq", "norm", "locations"],
-        ["bitmaps", "0", "1", "0.707", "1"],
-        ["bitmaps", "2", "2", "0.408", "2"],
-        ["bitmaps", "3", "1", "0.707", "1"],
-        ["...", "5", "more", "postings"],
-    ]
+@each("command", SHOWN)
+def test_text(command: str, here: Path) -> None:
+    shown = [" ".join(line.replace(NOTHING, "-").split()) for line in lines(*command.split())]
+    wanted = SHOWN[command]
+    if len(shown) > 1:
+        shown = shown[2 if command.startswith("fields") else 1 :]
+    cut = command.split(maxsplit=1)[0] in ("fields", "footer")
+    assert [line[: len(one)] if cut else line for line, one in zip(shown, wanted, strict=True)] == wanted
 
 
-def test_locations(segment: Path) -> None:
-    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "3")
-    assert " ".join(shown[0].split()) == "term doc freq norm in field position start end in arrays"
-    assert [line.split() for line in shown[1:]] == [
-        ["bitmaps", "0", "1", "0.707", "title", "2", "8", "15", "–"],  # noqa: RUF001
-        ["bitmaps", "2", "2", "0.408", "title", "1", "0", "7", "–"],  # noqa: RUF001
-        ["bitmaps", "2", "2", "0.408", "title", "4", "21", "28", "–"],  # noqa: RUF001
-        ["...", "6", "more", "postings"],
-    ]
-    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "2")
-    assert shown[-2:] == ["... 1 more location", "... 6 more postings"]
-    assert len(shown) == 5
-    (one,) = answer("postings", segment, "_all", "roaring", "--locations", "--limit", "1")["postings"]
-    assert one == {
+JSON: dict[str, Any] = {
+    "terms many.zap _id --limit 2": {
+        "source": "many.zap",
+        "field": "_id",
+        "total": 150,
+        "terms": [{"term": "doc-000", "docs": 1}, {"term": "doc-001", "docs": 1}],
+    },
+    "postings a.zap _all roaring --locations --limit 1": {
         "term": "roaring",
         "doc": 0,
         "freq": 1,
         "norm": pytest.approx(2**-0.5),
         "location_count": 1,
         "locations": [{"field": "title", "position": 1, "start": 0, "end": 7, "array_positions": []}],
-    }
-    shown = lines("postings", segment, "tag", "delta", "--locations", "--limit", "1")
-    assert shown[1].split() == ["delta", "0", "1", "1", *"–––––"]  # noqa: RUF001
+    },
+    "postings tiny.zap nofreq beta": {"term": "beta", "doc": 2, "freq": 0, "norm": None, "location_count": 0},
+    "search a.zap title bitmaps --limit 1": {
+        "doc": 0,
+        "id": "doc-000",
+        "freq": 1,
+        "values": ["Roaring bitmaps"],
+    },
+    "stored odd.zap --hex --id fefd": {
+        "doc": 0,
+        "values": [
+            {"field": "_id", "type": "t", "value": {"hex": "fefd"}, "array_positions": []},
+            {"field": "f", "type": "t", "value": {"hex": b"\xffvalue\0".hex()}, "array_positions": []},
+        ],
+    },
+    "docvalues a.zap title --doc 2": {"doc": 2, "values": ["bitmaps", "of", "rows", "segments"]},
+}
+"""Command -> its result, or the only item of it."""
 
 
-def test_array_positions(vectors: Path) -> None:
-    path = vectors / "zap/v15/tiny.zap"
-    assert lines("postings", path, "tag", "dark", "--locations")[2].split()[-2:] == ["1", "300"]
-    assert lines("stored", path, "1")[-1].split()[-2:] == ["1", "300"]
+@each("command", JSON)
+def test_json(command: str, here: Path) -> None:
+    found = answer(*command.split())
+    if "total" not in JSON[command]:
+        (found,) = found.get("postings") or found["documents"]
+    assert found == JSON[command]
 
 
-def test_field_that_does_not_count(vectors: Path) -> None:
-    path = vectors / "zap/v15/tiny.zap"
-    assert lines("postings", path, "nofreq", "beta")[1].split() == ["beta", "2", "0", "–", "0"]  # noqa: RUF001
-    assert answer("postings", path, "nofreq", "beta")["postings"][0]["norm"] is None
+def test_more_than_is_shown(here: Path) -> None:
+    """People are shown a hundred rows; JSON has all, and bytes that are no text as hexadecimal digits."""
+    assert (len(shown := lines("terms", "many.zap", "_id")), shown[-1]) == (102, "... 50 more terms")
+    assert len(lines("terms", "many.zap", "_id", "--limit", "1000")) == 151
+    assert len(answer("terms", "many.zap", "_id")["terms"]) == 150
+    assert [item["doc"] for item in answer("stored", "a.zap", "3-4,7", "0")["documents"]] == [3, 4, 7, 0]
+    assert [one["doc"] for one in answer("stored", "a.zap", "5", "--id", "doc-003")["documents"]] == [5, 3]
+    assert [one["doc"] for one in answer("docvalues", "a.zap", "title", "--doc", "2,4-5")["documents"]] == [2, 4, 5]
+    assert answer("terms", "odd.zap", "f")["terms"][-1] == {"term": {"hex": "ff00"}, "docs": 1}
+    assert lines("stored", "tiny.zap", "1")[-1].split()[-2:] == ["1", "300"], "array positions"
+    none = run("zap", "search", "a.zap", "title", "Bitmaps")
+    assert (none.code, none.out, none.err) == (1, "no documents\n", "")
 
 
-# ---------------------------------------------------------------------------------------------------- documents
+def test_fields_json(here: Path) -> None:
+    found = answer("fields", "a.zap")
+    with Segment.open("a.zap") as this:
+        tag = this.field("tag")
+    start, stop = tag.doc_values or (0, 0)
+    sections = dict.fromkeys(("vectors", "synonyms", "shapes"))
+    about = {"dictionary": tag.dictionary, "doc_values": {"offset": start, "size": stop - start}, "options": None}
+    assert found["fields"][3] == {"id": 3, "name": "tag", "terms": 5} | about | sections
+    options = {item["name"]: item["options"] for item in answer("fields", "new.zap")["fields"]}
+    assert options["title"] == ["indexed", "stored", "term-vectors", "doc-values"]
 
 
-def test_stored(segment: Path) -> None:
-    assert [line.split() for line in lines("stored", segment, "1", "--limit", "5")] == [
-        ["doc", "field", "type", "bytes", "value", "in", "arrays"],
-        ["1", "_id", "t", "7", "doc-001", "–"],  # noqa: RUF001
-        ["1", "price", "n", "11", "1.0", "–"],  # noqa: RUF001
-        ["1", "tag", "t", "7", "iceberg", "–"],  # noqa: RUF001
-        ["1", "title", "t", "15", "Search", "segments", "–"],  # noqa: RUF001
-    ]
-    assert answer("stored", segment, "3-4,7", "0")["total"] == 4
-    assert [item["doc"] for item in answer("stored", segment, "3-4,7", "0")["documents"]] == [3, 4, 7, 0]
-    assert lines("stored", segment, "--limit", "2")[-1] == "... 10 more documents"
-    assert len(answer("stored", segment)["documents"]) == 12
+def test_footer(here: Path, tmp_path: Path) -> None:
+    bad = flipped(Path("a.zap"), 50, to=tmp_path / "bad.zap")
+    result = run("zap", "footer", "a.zap", bad)
+    assert (result.code, result.err) == (1, "")
+    with Segment.open("a.zap") as this:
+        footer = this.footer
+    addresses = (f"{at:,}" for at in (footer.stored_index, footer.fields_index, footer.doc_value_table))
+    size = f"{Path('a.zap').stat().st_size:,}"
+    words = ["a.zap", "15", "12", size, *addresses, f"0x{footer.crc:08x}", "matches", "about", "1,024", "postings"]
+    assert result.out.splitlines()[1].split() == words
+    assert " does not match " in result.out.splitlines()[2]
+    assert [item["crc_ok"] for item in run("zap", "footer", "a.zap", bad, "--json").json] == [True, False]
+    assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
+    for version, mode, text in (
+        (11, 2000, "2,000 documents"),
+        (12, 1025, "1,024 documents, one chunk up to 1,024 postings"),
+        (17, 2, "2 documents"),
+    ):
+        write_segment("x.zap", documents(3), version, chunk_mode=mode)
+        (found,) = answer("footer", "x.zap")
+        assert (found["chunk_mode"], found["chunks"]) == (mode, text)
 
 
-def test_stored_by_id(segment: Path, odd: Path) -> None:
-    (found,) = answer("stored", segment, "--id", "doc-003")["documents"]
-    assert (found["doc"], found["values"][0]["value"]) == (3, "doc-003")
-    found = answer("stored", segment, "5", "--id", "doc-003", "--id", "doc-001")
-    assert [item["doc"] for item in found["documents"]] == [5, 3, 1]
-    (found,) = answer("stored", odd, "--hex", "--id", "fefd")["documents"]
-    assert found["values"] == [
-        {"field": "_id", "type": "t", "value": {"hex": "fefd"}, "array_positions": []},
-        {"field": "f", "type": "t", "value": {"hex": b"\xffvalue\0".hex()}, "array_positions": []},
-    ]
-    assert r"\xffvalue\x00" in run("zap", "stored", odd, "0").out
+def test_contents_of_another_writer_are_named(here: Path) -> None:
+    data = Path("new.zap").read_bytes()
+    Path("x.zap").write_bytes(data[:-40] + b"secret" + (6).to_bytes(4, "big") + data[-36:])
+    assert run("zap", "footer", "x.zap", "--json").json[0]["writer_id"] == "secret"
+    assert "about 1,024 postings, by secret" in run("zap", "footer", "x.zap").out
+    refused = run("zap", "terms", "x.zap", "_id", "--no-checksum")
+    assert (refused.code, run("inspect", "x.zap").code) == (2, 2)
+    assert "contents transformed by a custom writer" in refused.complaint
 
 
-def test_docvalues(segment: Path) -> None:
-    assert [line.split() for line in lines("docvalues", segment, "title", "--limit", "2")] == [
-        ["doc", "terms", "values"],
-        ["0", "2", "bitmaps", "roaring"],
-        ["1", "2", "search", "segments"],
-        ["...", "10", "more", "documents"],
-    ]
-    found = answer("docvalues", segment, "title", "--doc", "2,4-5")
-    assert (found["total"], [item["doc"] for item in found["documents"]]) == (3, [2, 4, 5])
-    assert found["documents"][0]["values"] == ["bitmaps", "of", "rows", "segments"]
-
-
-def test_field_without_doc_values(segment: Path, vectors: Path) -> None:
-    assert lines("docvalues", segment, "_id") == ["the field has no doc values"]
-    assert answer("docvalues", segment, "_id")["documents"] == []
-    assert lines("docvalues", vectors / "zap/v15/tiny.zap", "kw", "--doc", "0") == ["no documents"]
+def test_a_damaged_dictionary_leaves_the_other_fields_their_turn(here: Path) -> None:
+    with Segment.open("a.zap") as this:
+        at = this.field("tag").dictionary or 0
+    flipped(Path("a.zap"), at + 1, 7, to=here / "bad.zap")
+    result = run("zap", "fields", "bad.zap", "--no-checksum")
+    assert result.code == 2
+    assert "vellum version" in result.complaint
+    rows = {line.split()[0]: line.split()[2] for line in result.out.splitlines()[2:]}
+    assert (rows["tag"], rows["title"]) == ("damaged", "6")
+    found = run("zap", "fields", "bad.zap", "--no-checksum", "--json").json["fields"]
+    assert (found[3]["terms"], found[3]["error"], found[4]["terms"]) == (None, result.complaint, 6)
+    result = run("inspect", "bad.zap")
+    assert result.code == 2
+    crc, dictionary = result.err.splitlines()
+    assert "CRC-32 of the segment" in crc
+    assert "vellum version" in dictionary
+    assert " does not match\n" in result.out
+    assert any(line.split()[:2] == ["tag", "damaged"] for line in result.out.splitlines())
+    found = run("inspect", "bad.zap", "--json").json[0]
+    assert (found["crc_ok"], found["fields"][3]["terms"]) == (False, None)
 
 
 # ---------------------------------------------------------------------------------------------------- merge
@@ -464,24 +357,20 @@ def test_merge_of_a_folder(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert again.err.endswith("a.zap is an input too: name the segments, or write elsewhere\n")
 
 
-@pytest.mark.parametrize("spelled", ["./out.zap", "link", "file:{}/out.zap"])
-def test_numbers_do_not_replace_the_segment(two: tuple[Path, Path], tmp_path: Path, spelled: str) -> None:
+def test_numbers_replace_no_segment(two: tuple[Path, Path], tmp_path: Path) -> None:
     Path("link").symlink_to("out.zap")
-    name = spelled.format(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    result = run("zap", "merge", *two, "-o", "out.zap", "--numbers", name)
-    message = f"--numbers {name} is the output: write them elsewhere"
-    assert (result.code, result.complaint) == (2, message)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], tmp_path: Path) -> None:
-    before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
-    for segments in (two, (tmp_path,)):
-        result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", "./b=1.zap")
-        message = "--numbers ./b=1.zap is an input: write them elsewhere"
-        assert (result.code, result.complaint) == (2, message)
-    assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
+    before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir()) if path.exists()}
+    for segments, name, what in (
+        (two, "./out.zap", "output"),
+        (two, "link", "output"),
+        (two, f"file:{tmp_path}/out.zap", "output"),
+        (two, "./b=1.zap", "input"),
+        ((tmp_path,), "./b=1.zap", "input"),
+    ):
+        result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", name)
+        article = "the" if what == "output" else "an"
+        assert (result.code, result.complaint) == (2, f"--numbers {name} is {article} {what}: write them elsewhere")
+    assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir()) if path.exists()} == before
 
 
 def test_merge_salvages_what_zapx_misplaced(vectors: Path, tmp_path: Path) -> None:
@@ -503,47 +392,24 @@ def test_merge_to_standard_output(two: tuple[Path, Path]) -> None:
     assert result.raw == Path("out.zap").read_bytes()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-def test_merge_shows_its_progress_by_fields(two: tuple[Path, Path], tmp_path: Path) -> None:
-    code, shown = in_terminal("zap", "merge", *two, "-o", "out.zap", columns=100, to=tmp_path / "said")
-    assert code == 0
-    assert "merging" in shown
-    assert "5/5" in shown
-    assert (tmp_path / "said").read_text().count("\n") == 4
-
-
 # ---------------------------------------------------------------------------------------------------- errors
 
 WRONG = {
     "no such term": (["postings", "a.zap", "tag", "x\ty"], "a.zap: no term x\\ty in the field tag"),
     "no such id": (["stored", "a.zap", "--id", "zz"], "a.zap: no document with id zz"),
     "no such document": (["stored", "a.zap", "12"], "a.zap: expected document numbers from 0 to 11, found 12"),
-    "a range backwards": (["stored", "a.zap", "5-3"], "5-3: expected numbers and ranges"),
     "prefix and range": (["terms", "a.zap", "tag", "--prefix", "a", "--stop", "b"], "--prefix excludes --start and"),
     "top and limit": (["terms", "a.zap", "tag", "--top", "3", "--limit", "2"], "--top excludes --limit"),
-    "not hexadecimal": (
-        ["terms", "a.zap", "tag", "--hex", "--prefix", "xy"],
-        "expected hexadecimal digits, found 'xy'",
-    ),
     "no segment": (["terms", "vector", "_id"], "vector at byte 22: zap version: expected 11 to 17, found "),
-    "several": (
-        ["terms", "*.zap", "_id"],
-        "*.zap: expected one file or one index (its root.bolt and segments), found 2 files",
-    ),
     "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum ignores it): expected 0x"),
     "folder without segments": (["footer", "others"], "no search segments in 1 file"),
     "drop of another": (
         ["merge", "a.zap", "-o", "x", "--drop", "b.zap=1"],
         "--drop b.zap=1: expected SEGMENT=VALUE, with one of the segments a.zap",
     ),
-    "digits of another script": (["stored", "a.zap", "\u0661"], "expected numbers and ranges, such as 1,2,5-9"),
     "drop of one of two": (
         ["merge", "a.zap", "a.zap", "-o", "x", "--drop", "a.zap=1"],
         "--drop a.zap=1: 2 segments have the name a.zap",
-    ),
-    "drop of no document": (
-        ["merge", "a.zap", "-o", "x", "--drop", "a.zap=12"],
-        "a.zap has 12 documents: cannot drop 12",
     ),
     "drop file is a segment": (
         ["merge", "a.zap", "-o", "x", "--drop-file", "a.zap=bad.zap"],
@@ -593,65 +459,6 @@ def test_commands_on_vectors_pass_over_the_segments_of_a_folder(segment: Path, t
     assert {item["kind"] for item in run("inspect", tmp_path, "--json").json} == {"zap", "puffin"}
 
 
-def test_inspect(segment: Path) -> None:
-    result = run("inspect", segment)
-    assert (result.code, result.err) == (0, "")
-    shown = [line.rstrip() for line in result.out.splitlines()]
-    assert shown[0] == (
-        f"{segment}  zap segment, {segment.stat().st_size / 1024:.3g} KiB, version 15, 12 documents, 5 fields"
-    )
-    assert re.fullmatch("  CRC 0x[0-9a-f]{8} matches", shown[1])
-    assert shown[2] == "  chunks of about 1,024 postings"
-    assert shown[3].split() == ["field", "terms", "postings", "dictionary", "doc", "values", "bytes", "share"]
-    assert [line.split()[0] for line in shown[4:9]] == ["_id", "_all", "price", "tag", "title"]
-    bar = shown[10].strip()
-    assert len(bar) == 64
-    assert bar.startswith("s")
-    assert set(bar) <= set("spdvf")
-    parts = {line[0]: int(line.split()[-3].replace(",", "")) for line in shown[12:-1]}
-    assert list(parts) == ["s", "p", "d", "v", "f"]
-    assert sum(parts.values()) == segment.stat().st_size
-
-
-def test_inspect_of_a_damaged_segment_shows_what_it_can(segment: Path, tmp_path: Path) -> None:
-    with Segment.open(segment) as this:
-        at = this.field("tag").dictionary
-    assert at is not None
-    bad = flipped(segment, at + 1, 7, to=tmp_path / "bad.zap")
-    result = run("inspect", bad)
-    assert result.code == 2
-    said = result.err.splitlines()
-    assert "CRC-32 of the segment" in said[0]
-    assert "vellum version" in said[1]
-    assert " does not match\n" in result.out
-    assert any(line.split()[:2] == ["tag", "damaged"] for line in result.out.splitlines())
-    found = run("inspect", bad, "--json").json[0]
-    assert (found["crc_ok"], found["fields"][3]["terms"]) == (False, None)
-
-
-def test_verify(segment: Path) -> None:
-    result = run("verify", segment)
-    made = len([check for check in verify_segment(segment).checks if check.status.value == "pass"]) + 1
-    assert (result.code, result.out) == (
-        0,
-        f"ok    {segment}  zap v15, {made} checks passed\n1 file, none with findings\n",
-    )
-    names = [line.split(": ")[0].split()[-1] for line in run("verify", segment, "--all").out.splitlines()[1:-1]]
-    assert names[:7] == ["container", "footer", "crc", "fields", "stored", "nested", "ids"]
-    assert names.count("postings") == 5
-
-
-def test_verify_names_what_is_damaged(segment: Path, tmp_path: Path) -> None:
-    with Segment.open(segment) as this:
-        at = this.field("tag").dictionary
-    assert at is not None
-    result = run("verify", flipped(segment, at + 1, 7, to=tmp_path / "bad.zap"))
-    assert (result.code, result.err) == (1, "")
-    assert "  FAIL  crc: file at byte " in result.out
-    assert "  FAIL  dictionary: field 'tag' at byte " in result.out
-    assert "expected 0x" in result.out
-
-
 # ----------- zap terms, postings, stored, docvalues and merge leave out the documents that root.bolt marks as deleted
 
 
@@ -672,18 +479,12 @@ def newest(index: Path) -> dict[str, Any]:
     return found
 
 
-def answer_of_index(*arguments: str | Path) -> Any:
-    result = run("zap", *arguments, "--json")
-    assert result.code == 0, result.err
-    return result.json
-
-
 def ids_of(found: dict[str, Any]) -> list[str]:
     return sorted(document["values"][0]["value"] for document in found["documents"])
 
 
 def docs_of_terms(*arguments: str | Path) -> dict[str, int]:
-    found = answer_of_index("terms", *arguments)
+    found = answer("terms", *arguments)
     assert found["total"] == len(found["terms"])
     return {item["term"]: item["docs"] for item in found["terms"]}
 
@@ -691,7 +492,7 @@ def docs_of_terms(*arguments: str | Path) -> dict[str, int]:
 @pytest.mark.parametrize("below", ["", "store"])
 def test_an_index_shows_its_live_documents(index: Path, below: str) -> None:
     live = newest(index)["live"]
-    stored = answer_of_index("stored", index / below)
+    stored = answer("stored", index / below)
     assert (stored["source"], stored["total"], ids_of(stored)) == (str(index / below), 7, sorted(live))
     segments = {segment["file"]: segment for segment in newest(index)["segments"]}
     shown = [(Path(document["segment"]).name, document["doc"]) for document in stored["documents"]]
@@ -702,20 +503,20 @@ def test_an_index_shows_its_live_documents(index: Path, below: str) -> None:
         if doc not in segment["deleted"]
     ]
     assert docs_of_terms(index / below, "_id") == dict.fromkeys(sorted(live), 1)
-    found = answer_of_index("postings", index / below, "title", "document")
+    found = answer("postings", index / below, "title", "document")
     assert (found["total"], [(Path(one["segment"]).name, one["doc"]) for one in found["postings"]]) == (7, shown)
-    hits = answer_of_index("search", index / below, "title", "document")
+    hits = answer("search", index / below, "title", "document")
     assert [(Path(one["segment"]).name, one["doc"]) for one in hits["documents"]] == shown
     assert sorted(one["id"] for one in hits["documents"]) == sorted(live)
-    values = answer_of_index("docvalues", index / below, "flag")
+    values = answer("docvalues", index / below, "flag")
     assert [(Path(one["segment"]).name, one["doc"]) for one in values["documents"]] == shown
 
 
 def test_a_merged_index_has_its_live_documents(index: Path, tmp_path: Path) -> None:
     out, all_of_it = tmp_path / "out.zap", tmp_path / "all.zap"
-    found = answer_of_index("merge", index, "-o", out)
+    found = answer("merge", index, "-o", out)
     assert (found["num_docs"], found["dropped"]) == (7, 5)
-    assert ids_of(answer_of_index("stored", out)) == sorted(newest(index)["live"])
+    assert ids_of(answer("stored", out)) == sorted(newest(index)["live"])
     for field in ("_id", "title", "list", "flag", "n", "_all"):
         assert docs_of_terms(index, field) == docs_of_terms(out, field), field
         shown = run("zap", "terms", index, field, "--limit", "2").out
@@ -726,8 +527,8 @@ def test_a_merged_index_has_its_live_documents(index: Path, tmp_path: Path) -> N
         == {"1": 3, "10": 1, "11": 1}
     )
     assert docs_of_terms(index, "title", "--start", "10", "--stop", "2") == {"10": 1, "11": 1}
-    assert answer_of_index("postings", index, "title")["total"] == answer_of_index("postings", out, "title")["total"]
-    assert answer_of_index("merge", index, "-o", all_of_it, "--with-deleted")["num_docs"] == 12
+    assert answer("postings", index, "title")["total"] == answer("postings", out, "title")["total"]
+    assert answer("merge", index, "-o", all_of_it, "--with-deleted")["num_docs"] == 12
 
 
 def test_a_segment_that_is_named_has_the_same_rule(index: Path, tmp_path: Path) -> None:
@@ -739,27 +540,25 @@ def test_a_segment_that_is_named_has_the_same_rule(index: Path, tmp_path: Path) 
     assert "segment" not in shown.json["documents"][0]
     assert shown.complaint == f"{old}: 5 deleted documents left out (--with-deleted includes them)"
     assert run("zap", "stored", new).err == ""
-    assert [one["doc"] for one in answer_of_index("postings", old, "title", "document")["postings"]] == live
+    assert [one["doc"] for one in answer("postings", old, "title", "document")["postings"]] == live
     assert docs_of_terms(old, "title")["document"] == 4
-    everything = [one["doc"] for one in answer_of_index("stored", old, "--with-deleted")["documents"]]
+    everything = [one["doc"] for one in answer("stored", old, "--with-deleted")["documents"]]
     assert everything == list(range(9))
     assert docs_of_terms(old, "title", "--with-deleted")["document"] == 9
-    assert answer_of_index("merge", old, new, "-o", tmp_path / "out.zap")["num_docs"] == 7
+    assert answer("merge", old, new, "-o", tmp_path / "out.zap")["num_docs"] == 7
     assert (
-        answer_of_index("merge", index / "store" / "*.zap", "-o", tmp_path / "out.zap", "--drop", f"{old}={live[0]}")[
-            "num_docs"
-        ]
+        answer("merge", index / "store" / "*.zap", "-o", tmp_path / "out.zap", "--drop", f"{old}={live[0]}")["num_docs"]
         == 6
     )
     # Elsewhere there is nothing that marks any document.
-    assert len(answer_of_index("stored", shutil.copy(old, tmp_path))["documents"]) == 9
+    assert len(answer("stored", shutil.copy(old, tmp_path))["documents"]) == 9
     assert run("zap", "stored", "-", stdin=old.read_bytes()).err == ""
 
 
 def test_documents_by_number_and_by_id(index: Path) -> None:
     (old, deleted), _ = [(index / "store" / one["file"], one["deleted"]) for one in newest(index)["segments"]]
     live = [doc for doc in range(9) if doc not in deleted]
-    assert [one["doc"] for one in answer_of_index("stored", old, "0-8", str(live[0]))["documents"]] == [*live, live[0]]
+    assert [one["doc"] for one in answer("stored", old, "0-8", str(live[0]))["documents"]] == [*live, live[0]]
     refused = run("zap", "stored", old, str(deleted[0]))
     assert (refused.code, refused.complaint) == (2, f"{old}: deleted: {deleted[0]} (--with-deleted shows it)")
     gone = run("zap", "stored", index, "--id", "d1")
@@ -767,9 +566,8 @@ def test_documents_by_number_and_by_id(index: Path) -> None:
     assert (gone.code, gone.complaint) == (2, message)
     assert run("zap", "stored", index, "--id", "d99").complaint == f"{index}: no document with id d99"
     # A replaced document is in two segments.
-    (found,) = answer_of_index("stored", index, "--id", "d2")["documents"]
-    assert {one["value"] for one in found["values"]} >= {"document 2 of 1"}
-    assert len(answer_of_index("stored", index, "--id", "d2", "--with-deleted")["documents"]) == 2
+    assert len(answer("stored", index, "--id", "d2")["documents"]) == 1
+    assert len(answer("stored", index, "--id", "d2", "--with-deleted")["documents"]) == 2
     numbered = run("zap", "stored", index, "3")
     message = f"{index}: a document number counts within its segment: name the segment, or use --id"
     assert (numbered.code, numbered.complaint) == (2, message)
@@ -779,34 +577,25 @@ def test_documents_by_number_and_by_id(index: Path) -> None:
 
 
 def test_segments_that_the_newest_snapshot_does_not_have(index: Path, tmp_path: Path) -> None:
-    segments = newest(index)["segments"]
-    known = {
-        one["file"] for epoch in json.loads(index.with_name("truth.json").read_bytes()) for one in epoch["segments"]
-    }
-    older = sorted(known - {one["file"] for one in segments})
+    first, second = (one["file"] for one in newest(index)["segments"])
+    epochs = json.loads(index.with_name("truth.json").read_bytes())
+    older = sorted({one["file"] for epoch in epochs for one in epoch["segments"]} - {first, second})[:1]
     store = index / "store"
     stray = store / "ffffffffffff.zap"
-    for name in [*older[:1], stray.name]:
-        shutil.copy(store / segments[0]["file"], store / name)
-    (store / "._000000000002.zap").write_bytes(b"\0\5\x16\7" + bytes(60))
+    for name in [*older, stray.name]:
+        shutil.copy(store / first, store / name)
     result = run("zap", "merge", index, "-o", tmp_path / "out.zap")
-    assert result.code == 0
-    left_out = [*["1 segment of older snapshots left out"] * len(older[:1])]
-    assert [line.removeprefix("dvcodec: ") for line in result.err.splitlines()] == [
-        "2 other files without search segments",
-        *left_out,
-    ]
-    assert len(answer_of_index("stored", tmp_path / "out.zap")["documents"]) == 7
+    left_out = ["1 segment of older snapshots left out"] * len(older)
+    said = ["1 other file without search segments", *left_out]
+    assert (result.code, [line.removeprefix("dvcodec: ") for line in result.err.splitlines()]) == (0, said)
+    assert len(answer("stored", tmp_path / "out.zap")["documents"]) == 7
     named = run("zap", "terms", stray, "_id", "--json")
     assert named.json["total"] == 9
     assert named.complaint == f"{stray}: the newest snapshot of root.bolt does not have this segment"
-    (store / segments[1]["file"]).unlink()
+    (store / second).unlink()
     lost = run("zap", "merge", index, "-o", tmp_path / "out.zap")
     assert lost.code == 2
-    assert lost.complaint.startswith(f"{store / segments[1]['file']}: no such file, but the newest snapshot has it")
-    for other in set(store.iterdir()) - {store / "root.bolt"}:
-        other.unlink()
-    assert "no such file, but the newest snapshot has it" in run("zap", "merge", store, "-o", tmp_path / "out.zap").err
+    assert lost.complaint.startswith(f"{store / second}: no such file, but the newest snapshot has it")
 
 
 def test_a_root_bolt_that_says_nothing(index: Path, tmp_path: Path) -> None:
@@ -817,7 +606,7 @@ def test_a_root_bolt_that_says_nothing(index: Path, tmp_path: Path) -> None:
         assert refused.code == 2
         assert str(root) in refused.complaint
         assert "name segments and add --with-deleted to read them without it" in refused.complaint
-    assert answer_of_index("terms", segment, "_id", "--with-deleted")["total"] == 9
+    assert answer("terms", segment, "_id", "--with-deleted")["total"] == 9
 
 
 def test_deleted_documents_that_the_segment_does_not_have(index: Path) -> None:
@@ -850,7 +639,7 @@ def test_an_index_is_compacted(index: Path) -> None:
         0,
         f"done, snapshot {newest(index)['epoch'] + 1}: 1 segment written, 2 removed",
     )
-    assert ids_of(answer_of_index("stored", index, "--with-deleted")) == live
+    assert ids_of(answer("stored", index, "--with-deleted")) == live
     assert run("zap", "compact", index).out == "nothing to do\n"
 
 

@@ -66,15 +66,6 @@ def test_nothing_goes_wrong_and_nothing_is_asked_for(show: Any, name: str, dark:
     assert ground == ("rgb(16, 20, 24)" if dark else "rgb(246, 247, 249)")
 
 
-def test_the_watch_over_logs_and_requests_sees_them(page: Page, tmp_path: Path) -> None:
-    file = tmp_path / "bad.html"
-    file.write_text("<script>console.error('logged')</script><img src='other.png'><script>nothing.there()</script>")
-    page.open(file)
-    assert any("logged" in line for line in page.log)
-    assert any("nothing is not defined" in line for line in page.log)
-    assert page.requests[-1].endswith("other.png")
-
-
 def test_hostile_names_are_only_shown(show: Any) -> None:
     page = show(hostile())
     assert page.js("document.title") == "script>: deletion vectors"

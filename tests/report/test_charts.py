@@ -95,14 +95,6 @@ def test_every_size_is_in_the_bar_that_says_so(sizes: list[int]) -> None:
     assert len({bar.title for bar in found}) == len(found)
 
 
-def test_size_bars() -> None:
-    assert [(bar.label, bar.title, bar.count) for bar in size_bars([63, 64, 255, 256])][2:5] == [
-        ("64 B", "64 B to 256 B", 2),
-        ("256 B", "256 B to 1 KiB", 1),
-        ("1 KiB", "1 KiB to 4 KiB", 0),
-    ]
-
-
 def test_labels_of_many_size_bars() -> None:
     """Every bar has one, or every second of more than eight."""
     assert [bar.label for bar in size_bars([1, 4**7])] == [bytes_text(4**power) for power in range(8)]

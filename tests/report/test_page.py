@@ -117,8 +117,3 @@ def test_write(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="min_ratio"):
         write(tmp_path / "report.html", small(), min_ratio=-1)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_data_file_costs_few_bytes() -> None:
-    few, many = len(render(large(200))), len(render(large(400)))
-    assert (many - few) / 200 < 250

@@ -11,8 +11,8 @@ import numpy as np
 from cases import each
 from dvcodec import RowSet
 from dvcodec.core.text import NOTHING, plain
-from dvcodec.report import FINDINGS_SHOWN, KINDS, columns, findings, head, rewrite, shades, summary
-from dvcodec.tables import Audit, SnapshotInfo, TableKind
+from dvcodec.report import FINDINGS_SHOWN, columns, findings, head, rewrite, shades, summary
+from dvcodec.tables import Audit
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals
 from samples.audits import HOSTILE, INFO, ROOT, audit_of, file_of, hostile, large, small, some_findings
@@ -36,18 +36,8 @@ def test_head() -> None:
     assert "Committed</dt><dd>2026-09-21 14:13:20 UTC" in html
 
 
-def test_head_of_a_snapshot_without_details() -> None:
-    html = head(audit_of(info=SnapshotInfo(3), kind=TableKind.LANCE).scan, None)
-    assert html.count("<dt>") == 1
-    assert "of a Lance dataset" in html
-
-
 def test_a_moment_that_is_none_is_shown_as_its_number() -> None:
     assert f"{1 << 80} ms" in head(audit_of(info=replace(INFO, timestamp_ms=1 << 80)).scan, None)
-
-
-def test_every_kind_has_a_name() -> None:
-    assert set(KINDS) == set(TableKind)
 
 
 def test_summary() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dvcodec import RowSet, iceberg
@@ -111,38 +113,15 @@ def large(count: int = 10_000, *, findings: tuple[Finding, ...] = ()) -> Audit:
 def some_findings(audit: Audit) -> tuple[Finding, ...]:
     """A finding of each severity and more of one, about the first vectors of an audit."""
     vector = next(vector for file in audit.scan.files for vector in file.vectors)
-    crc = Finding(
-        "crc",
-        Severity.ERROR,
-        "CRC-32 of magic and bitmap",
-        audit.info.id,
-        vector.data_file,
-        (vector,),
-        vector.path,
-        44,
-        "0x947c060f (stored)",
-        "0x0fd94a60 (computed)",
-    )
-    stale = Finding(
-        "gone-data-file",
-        Severity.WARNING,
-        "data file, which is not in the snapshot",
-        audit.info.id,
-        f"{ROOT}/data/gone.parquet",
-        (vector, vector),
-        actual=f"{ROOT}/data/gone.parquet",
-    )
+    crc = Finding("crc", Severity.ERROR, "CRC-32 of magic and bitmap", audit.info.id, vector.data_file, (vector,))
+    gone = f"{ROOT}/data/gone.parquet"
+    stale = Finding("gone-data-file", Severity.WARNING, "no data file of the snapshot", 1, gone, (vector, vector))
     orphans = (
-        Finding(
-            "orphan-vector-file",
-            Severity.INFO,
-            "no snapshot of the table needs this vector file",
-            path=f"{ROOT}/data/{i:05d}-old.puffin",
-            details={"size": 4096},
-        )
+        Finding("orphan-vector-file", Severity.INFO, "no snapshot needs it", path=f"{ROOT}/data/{i:05d}-old.puffin")
         for i in range(230)
     )
-    return (crc, stale, *orphans)
+    placed = replace(crc, path=vector.path, offset=44, expected="0x947c060f (stored)", actual="0x0fd94a60 (computed)")
+    return (placed, stale, *orphans)
 
 
 def hostile() -> Audit:

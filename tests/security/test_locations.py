@@ -11,7 +11,7 @@ import pytest
 
 from cases import each
 from cli_runner import run
-from dvcodec import DecodeError, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError, delta, paimon
+from dvcodec import DecodeError, NotCanonical, RowSet, Unsupported, UsageError, delta, paimon
 from dvcodec.lance import wire
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
@@ -129,16 +129,6 @@ def test_no_file_name_climbs_out_of_its_folder(tmp_path: Path, place: str, name:
     NAMES[place](tmp_path / "t", name)
     with pytest.raises((NotCanonical, Unsupported), match=BARE):
         use(open_table(tmp_path / "t"))
-
-
-@each("place", NAMES)
-def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: str) -> None:
-    """What refuses the names above is not the table around them."""
-    NAMES[place](tmp_path / "t", "elsewhere")
-    try:
-        use(open_table(tmp_path / "t"))
-    except (OSError, DecodeError, MissingExtra) as error:  # of Lance, pylance reads data files
-        assert not BARE.search(str(error))
 
 
 @each("place", [*CRAFTS, *NAMES, "lance_transaction"])

@@ -69,13 +69,10 @@ def test_no_name_reaches_the_terminal_as_control_characters(
         assert result.out or result.err
         assert not CONTROL.search(result.out + result.err)
         assert not re.search(r"^ok  b", result.out + result.err, re.MULTILINE)
-
-
-def test_json_holds_any_name_and_no_control_character(table: str) -> None:
-    for command in [["audit"], ["table"], ["log"]]:
-        result = run(*command, table, "--json")
-        assert result.json
-        assert not CONTROL.search(result.out.replace("\n", ""))
+        if command[0] in ("audit", "table", "log"):
+            result = run(command[0], table, "--json")
+            assert result.json
+            assert not CONTROL.search(result.out.replace("\n", ""))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names that Windows does not have")

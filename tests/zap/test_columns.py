@@ -81,27 +81,22 @@ def rows_of_docs(segment: Segment, docs: range, fields: list[str] | None = None)
 # ------------------------------------------------------------------ what is refused
 
 
-def test_documents_that_are_not_there() -> None:
-    with Segment.open(minimal(15).finish()) as segment:
-        last = segment.num_docs
-        for wrong in (range(last + 1), range(-1, 1), range(2, 1)):
-            with pytest.raises(UsageError, match="document numbers of"):
-                segment.to_arrow("stored", docs=wrong)
-        with pytest.raises(UsageError, match="only the table stored"):
-            segment.to_arrow("postings", docs=range(1))
-        with pytest.raises(UsageError, match="step 1"):
-            segment.to_arrow("stored", docs=range(0, last, 2))
-
-
-def test_tables_fields_and_sizes_that_are_none() -> None:
-    with Segment.open(minimal(15).finish()) as segment:
-        with pytest.raises(UsageError, match="terms, postings, locations, stored, doc_values, fields, not 'edges'"):
-            list(segment.to_arrow("edges"))
-        with pytest.raises(UsageError, match="no field 'x'"):
-            list(segment.to_arrow("terms", ["_id", "x"]))
-        for wrong in (0, -1):
-            with pytest.raises(UsageError, match="batch_rows must be 1 or more"):
-                list(segment.to_arrow("terms", batch_rows=wrong))
+@each(
+    ("table", "options", "message"),
+    [
+        ("stored", {"docs": range(4)}, "document numbers of"),
+        ("stored", {"docs": range(-1, 1)}, "document numbers of"),
+        ("stored", {"docs": range(2, 1)}, "document numbers of"),
+        ("stored", {"docs": range(0, 3, 2)}, "step 1"),
+        ("postings", {"docs": range(1)}, "only the table stored"),
+        ("edges", {}, "terms, postings, locations, stored, doc_values, fields, not 'edges'"),
+        ("terms", {"fields": ["_id", "x"]}, "no field 'x'"),
+        ("terms", {"batch_rows": 0}, "batch_rows must be 1 or more"),
+    ],
+)
+def test_what_is_not_there(table: str, options: dict[str, Any], message: str) -> None:
+    with Segment.open(minimal(15).finish()) as segment, pytest.raises(UsageError, match=message):
+        list(segment.to_arrow(table, **options))
 
 
 @each("table", NAMES)

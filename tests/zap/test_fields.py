@@ -7,22 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from amounts import examples
 from cases import each
 from dvcodec import DecodeError
 from dvcodec.io import open_source
-from dvcodec.zap import FieldInfo, FieldOptions, Segment
+from dvcodec.zap import FieldInfo, Segment
 from dvcodec.zap.footer import MAX_FIELDS, decode_footer
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, uv
 
 EARLY, LATE = range(11, 16), (16, 17)
-names = st.one_of(st.text(max_size=3), st.just("n" * 5000)).filter(
-    lambda name: name.encode("utf-8", "replace") != b"_id"
-)
-utf8 = names.filter(lambda name: name.isascii() or all(not 0xD800 <= ord(char) < 0xE000 for char in name))
 
 
 def fields_of(craft: SegmentBuilder, **what: object) -> tuple[FieldInfo, ...]:
@@ -44,24 +37,6 @@ def sections(craft: SegmentBuilder, *found: tuple[int, int], **what: int) -> Fie
 
 
 # ------------------------------------------------------------------ valid ones
-
-
-@settings(max_examples=examples(60))
-@given(st.sampled_from(VERSIONS), st.lists(utf8, unique=True, max_size=6), st.data())
-def test_fields_come_back_as_they_were(version: int, others: list[str], data: st.DataObject) -> None:
-    craft = SegmentBuilder(version)
-    craft.documents(3)
-    craft.put(bytes(300))
-    expected = []
-    for number, name in enumerate(["_id", *others]):
-        dictionary = data.draw(st.sampled_from([0, 40 + number, 77 + number]))  # fields share none
-        at = 30 + 40 * number
-        block = data.draw(st.sampled_from([None, (at, at + 17), (at, at + 40)]))
-        options = data.draw(st.integers(0, 255)) if version == 17 else None
-        craft.field(name, dictionary, block, options=options or 0)
-        kept = None if options is None else FieldOptions(options)
-        expected.append(FieldInfo(number, name, dictionary or None, block, kept))
-    assert list(fields_of(craft)) == expected
 
 
 @each("version", LATE)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from amounts import examples, of
 from battery import outcome
 from dvcodec import DecodeError
-from dvcodec.core import bitmaps, jit
+from dvcodec.core import jit
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import gather
 from dvcodec.core.varints import decode, encode, read_at, uvarints
@@ -28,7 +28,6 @@ from dvcodec.zap import Segment, kernels, vellum
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.footer import Footer, SegmentData
 from dvcodec.zap.postings import decode_postings, decode_records, encode_postings
-from samples.bitmaps import array, bitmap, bitset
 from samples.zap.parts import SAMPLES
 from samples.zap.postings import FIELDS, Lists, Posting, Sparse, cases, columns, rows
 from samples.zap.vellum import blob, built, dictionaries, doubling, follow, many, one, opened
@@ -274,50 +273,6 @@ def test_the_loops_take_what_writers_write() -> None:
         read = partial(lists, values=values, footer=footer, locations=True)
         expected, found = same(read, raw.tobytes(), as_python)
         assert (expected, found) == (drawn, [0, (8, 4)])
-
-
-@ways
-def test_postings_with_any_byte_changed(way: Any) -> None:
-    """A field, a document or more entries, locations and array positions than there are; lists that overlap."""
-    run = way()
-    first = [Posting(3, 1, 7, ((1, 1, 0, 4, (1,) * 5),)), Posting(9, 1, 7, ((4, 1, 0, 4, ()),))]
-    for version, drawn in ((14, [first]), (17, [first, [Posting(2, 2, 3), Posting(9, 1, 0)]])):
-        footer = Footer(version, 10, 0, 0, None, 7)
-        raw, values = encode_postings(footer, columns(drawn), 0)
-        read = partial(lists, values=values, footer=footer, locations=True)
-        for at, byte in enumerate(raw.tobytes()):
-            for other in {0, 1, 5, 6, 11, 127, 128, 255, byte - 1 & 255, byte + 1 & 255, byte + 5 & 255, byte ^ 64}:
-                same(read, raw[:at].tobytes() + bytes((other,)) + raw[at + 1 :].tobytes(), run)
-
-
-VALID = ["arrays", "a bitset"]
-BITMAPS = {
-    "arrays": bitmap(array(3, [1, 2, 65_535]), array(4, [0, 9])),
-    "a bitset": bitmap(bitset(0, range(0, 10_000, 2)), array(1, [7])),
-    "descending": bitmap(array(0, [5, 4])),
-    "twice": bitmap(array(0, [5, 5])),
-    "keys descend": bitmap(array(2, [1]), array(1, [1])),
-    "too few in a bitset": bitmap(bitset(0, range(0, 10_000, 2)))[:-40] + bytes(40),
-}
-
-
-@ways
-def test_bitmaps(way: Any) -> None:
-    """What the loop takes, the other reader takes too, and finds the same."""
-    run, taken = way(), []
-    for name, data in BITMAPS.items():
-        most = int(expand(data + bytes(40), len(data))[1]) if name in VALID else 10_000
-        for size in (len(data), len(data) - 1, 7, len(data) + 1):
-            docs = np.zeros(most, np.int64)
-            if run(kernels.read_bitmap, jit.frozen(np.frombuffer(data, np.uint8)), 0, size, docs, 0, most):
-                taken.append(name)
-                assert docs.tolist() == expand(data, size)[0].tolist()
-    assert taken == VALID
-
-
-def expand(data: bytes, size: int) -> tuple[Any, Any]:
-    values, counts = bitmaps.expand(Cursor(data), np.array([0]), np.array([size]))
-    return values, counts[0]
 
 
 # ---------------------------------------------------------------------- whole segments

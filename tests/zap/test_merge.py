@@ -6,7 +6,6 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +31,6 @@ from samples.zap.documents import (
     content_of,
     documents,
     flatten,
-    one_hits,
     renumbered,
     united,
     written,
@@ -60,11 +58,6 @@ def merged(
 def read(raw: bytes) -> Content:
     with Segment.open(raw) as segment:
         return content(segment)
-
-
-def hits(raw: bytes) -> dict[str, set[bytes]]:
-    with Segment.open(raw) as segment:
-        return one_hits(segment)
 
 
 def number(counts: Sequence[int], drops: Sequence[RowSet | None]) -> list[list[int]]:
@@ -115,31 +108,6 @@ def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> N
         if kept >= 0
     ]
     assert read(written(version, flat)) == read(raw)._replace(edges=[])
-    check_one_hits(raw, contents, expected)
-
-
-def check_one_hits(raw: bytes, contents: Sequence[Content], numbers: Sequence[Sequence[int]]) -> None:
-    """One posting of frequency 1, without locations, of the last segment that has the term."""
-    expected: dict[str, set[bytes]] = {}
-    for name in {name for one in contents for name in one.terms}:
-        for term in {term for one in contents for term in one.terms.get(name, {})}:
-            having = [i for i, one in enumerate(contents) if term in one.terms.get(name, {})]
-            left = [
-                (i, posting)
-                for i in having
-                for posting in contents[i].terms[name][term]
-                if numbers[i][posting.doc] >= 0
-            ]
-            if len(left) != 1 or left[0][0] != having[-1]:
-                continue
-            posting = left[0][1]
-            if (
-                posting.freq == 1
-                and not posting.places
-                and (np.isfinite(posting.norm) or Segment.open(raw).version < 15)
-            ):
-                expected.setdefault(name, set()).add(term)
-    assert hits(raw) == expected
 
 
 @settings(max_examples=examples(40))
@@ -154,36 +122,7 @@ def test_a_merge_changes_the_version(data: st.DataObject, source: int, target: i
     assert numbers == [list(range(len(content_of(source, found).stored)))]
 
 
-def test_segments_of_all_versions_together() -> None:
-    raws = [written(version, [document(b"%d" % version, b"x", b"%d" % version)]) for version in VERSIONS]
-    for target in VERSIONS:
-        with Segment.open(merged(raws, None, target)[0]) as segment:
-            found = segment.postings("f", "x")
-            assert found is not None
-            assert (segment.version, found.docs.tolist(), found.norms.tolist()) == (target, list(range(7)), [0.5] * 7)
-    assert [Segment.open(merged(some)[0]).version for some in (raws[:3], raws[::-1])] == [13, 17]
-
-
 # ------------------------------------------------------------------ no document left
-
-
-@each("version", VERSIONS)
-def test_no_document_is_left(version: int) -> None:
-    raws = [
-        written(version, [document(b"a", b"x")]),
-        written(version, []),
-        written(version, [Document(b"b", (Field("g"),))]),
-    ]
-    raw, numbers = merged(raws, [RowSet([0]), None, RowSet([0])])
-    assert numbers == [[-1], [], [-1]]
-    with Segment.open(raw) as segment:
-        assert (segment.num_docs, segment.version) == (0, version)
-        assert [info.name for info in segment.fields] == ["_id", "f", "g"]
-        assert all(info.dictionary is None and info.doc_values is None for info in segment.fields)
-        assert segment.footer.stored_index == 0
-        assert segment.footer.doc_value_table is None
-    assert read(merged([raw, raws[0]])[0]) == read(raws[0])
-    assert Segment.open(merged([raw])[0]).num_docs == 0
 
 
 # ------------------------------------------------------------------ options

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cases import each
-from dvcodec import RowSet, UsageError
-from dvcodec.zap import Document, Field, FieldOptions, Segment, StoredValue, Term
+from dvcodec import UsageError
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
 from dvcodec.zap.segment import find_stored
 from samples.zap.documents import written
 from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, norm, uv
@@ -37,66 +36,13 @@ class Counting:
 # ------------------------------------------------------------------ what it gives
 
 
-@each("version", VERSIONS)
-def test_a_segment_in_small(version: int) -> None:
-    with Segment.open(written(version)) as segment:
-        assert repr(segment) == f"<zap segment <bytes>: version {version}, 3 documents, 3 fields>"
-        assert (segment.version, segment.num_docs, segment.footer.version) == (version, 3, version)
-        assert [info.name for info in segment.fields] == ["_id", "plain", "text"]
-        assert segment.field("text") is segment.fields[2]
-        assert list(segment.terms("text")) == [(b"one", 1), (b"two", 2)]
-        assert list(segment.terms("plain")) == []
-        assert segment.stored(0) == (
-            StoredValue("_id", "t", b"a", ()),
-            StoredValue("text", "t", b"one two one", (0, 7)),
-        )
-        assert segment.stored(1)[1:] == (StoredValue("plain", "n", b"x", ()), StoredValue("text", "t", b"two", ()))
-        assert segment.stored(2) == (StoredValue("_id", "t", b"c", ()),)
-        assert list(segment.doc_values("text")) == [(0, (b"one", b"two")), (1, (b"two",))]
-        assert list(segment.doc_values("plain")) == []
-        assert len(segment.edges) == 0
-        assert segment.edges is segment.edges
-        assert segment.thesaurus("text") is None
-        assert segment.vectors("text") is None
-
-
 @each("ask", ["field", "terms", "postings", "doc_values", "thesaurus", "vectors"])
 def test_unknown_fields(ask: str) -> None:
     with Segment.open(written(17)) as segment, pytest.raises(UsageError, match="has no field 'nowhere': it has _id"):
         list(getattr(segment, ask)(*["nowhere", "x"][: 1 + (ask == "postings")]))
 
 
-@each("doc", [-1, 3, 2**40])
-def test_unknown_documents(doc: int) -> None:
-    with Segment.open(written(17)) as segment, pytest.raises(UsageError, match=f"0 to 2, not {doc}"):
-        segment.stored(doc)
-
-
 # ------------------------------------------------------------------ a few at a time
-
-
-@each("version", VERSIONS)
-def test_the_postings_of_a_term(version: int) -> None:
-    with Segment.open(written(version)) as segment:
-        found = segment.postings("text", "one")
-        assert found is not None
-        assert len(found) == 1
-        assert found.rows == RowSet([0])
-        assert (found.docs.tolist(), found.freqs.tolist(), found.location_counts.tolist()) == ([0], [2], [2])
-        assert found.norms.dtype == np.float32
-        assert found.norms.tolist() == [np.float32(1 / np.sqrt(3))]
-        assert found.locations.array_positions.tolist() == [4]
-        assert found.locations.fields.tolist() == [2, 2]
-        bare = segment.postings("text", b"one", locations=False)
-        assert bare is not None
-        assert (bare.freqs.tolist(), bare.location_counts.tolist(), len(bare.locations)) == ([2], [0], 0)
-        both = segment.postings("text", b"two")
-        assert both is not None
-        assert both.rows == RowSet([0, 1])
-        assert segment.postings("text", "on") is None
-        assert segment.postings("plain", "x") is None
-        with pytest.raises(UsageError, match="cannot be encoded as UTF-8"):
-            segment.postings("text", "\ud800")
 
 
 @each(

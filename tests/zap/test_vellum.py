@@ -70,15 +70,6 @@ def test_the_bytes_are_those_of_go(name: str) -> None:
     assert dict(opened(data).range()) == items
 
 
-def test_results_that_are_known() -> None:
-    assert build([], np.zeros(0, np.uint64)) == blob(bytes(3), 0, 18)
-    assert built({b"": 0}) == blob(b"", 1, 0)
-    assert built({b"": 5}) == blob(bytes.fromhex("05010040"), 1, 19)
-    states = "001900301141 320000013231 1102 2f0111a7"  # of v15/idonly.zap
-    assert built({b"k1": 0x2F, b"k10": 0x48, b"k2": 0x61}) == blob(bytes.fromhex(states), 3, 33)
-    assert built({b"\0": 0, b"\1": 0}) == blob(many([(0, 0, 0), (1, 0, 0)], sizes=(1, 0)), 2)
-
-
 @each(
     "keys",
     [[b"b", b"a"], [b"", b""], [b"ab", b"a"], [b"\x80", b"\x7f"], [b"1", b"2", b"3", b"2", b"4"]],

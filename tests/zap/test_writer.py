@@ -66,10 +66,6 @@ def opened(version: int, *found: Document, chunk_mode: int | None = None) -> Seg
     return Segment.open(raw)
 
 
-def terms_in(segment: Segment, name: str) -> dict[bytes, list[tuple[Any, ...]]]:
-    return {term: [tuple(one) for one in postings] for term, postings in content(segment).terms.get(name, {}).items()}
-
-
 @settings(max_examples=examples(80))
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_a_segment_holds_what_its_documents_say(data: st.DataObject, version: int) -> None:
@@ -87,17 +83,6 @@ def test_a_segment_holds_what_its_documents_say(data: st.DataObject, version: in
         assert segment.num_docs == len(expected.stored)
         assert one_hits(segment) == {}
     assert verify_segment(raw).ok
-
-
-@each("version", VERSIONS)
-def test_composite_fields_come_first_and_are_not_stored(version: int) -> None:
-    plain = Field("all", b"v", "t", TEXT, (Term(b"x", 1, (Location(5, 0, 1),)),), 1)
-    composite = Field("all", b"no", "c", TEXT, (Term(b"x", 1, (Location(7, 0, 1, "other"),)),), 2)
-    other = Field("other", b"w")
-    with opened(version, Document(b"a", (plain, other), (composite,))) as segment:
-        (posting,) = terms_in(segment, "all")[b"x"]
-        assert posting[1:] == (2, pytest.approx(3**-0.5), (("other", 7, 0, 1, ()), ("all", 5, 0, 1, ())))
-        assert [value.value for value in segment.stored(0)] == [b"a", b"v", b"w"]
 
 
 def test_options_are_those_of_all_instances() -> None:

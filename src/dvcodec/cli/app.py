@@ -20,10 +20,8 @@ _MODULES = {
         "report": "Audit a table and write the results as one self-contained HTML page.",
         "export-live": "Write the live rows of a table, or of one data file, to one Parquet file.",
     },
-    "tables.repair": {
-        "repair": "Show how the findings of an audit can be repaired; with --commit, do it.",
-    },
     "tables.delete": {
+        "repair": "Show how the findings of an audit can be repaired; with --commit, do it.",
         "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
         "delete": "Delete rows of a table: write deletion vectors and commit them.",
         "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
@@ -63,7 +61,7 @@ _MODULES = {
 COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name, line in found.items()}
 """Name of a command -> its module and its line of help."""
 _PANELS = {
-    "Tables": ("tables.show", "tables.repair", "tables.delete"),
+    "Tables": ("tables.show", "tables.delete"),
     "Files of vectors": ("inspect", "rewrite"),
     "Search segments": ("zap.shared",),
     "Learn and check": ("demo", "spark_demo", "conformance"),

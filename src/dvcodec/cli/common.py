@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
+from dataclasses import is_dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,12 +90,25 @@ def _new(options: dict[str, str], limits: list[str]) -> Storage:
 
 
 def with_storage(command: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-    """Add the common options to a command, which is called by that name."""
+    """Add the common options to a command, which is called by that name.
+
+    A parameter whose type is a dataclass stands for an option of each of its fields.
+    """
     if hasattr(command, "__signature__"):  # done already
         return command
 
     signature = inspect.signature(command, eval_str=True)  # get_type_hints of 3.10 hides the Annotated of `= None`
-    rows = signature.parameters.get("limit")
+    own: dict[str, inspect.Parameter] = {}
+    groups: dict[str, tuple[type[Any], list[str]]] = {}
+    for parameter in signature.parameters.values():
+        kind, is_group = parameter.annotation, is_dataclass(parameter.annotation)
+        if is_group:
+            members = inspect.signature(kind, eval_str=True).parameters
+            groups[parameter.name] = kind, list(members)
+            own |= members
+        else:
+            own[parameter.name] = parameter
+    rows = own.get("limit")
 
     def run(**arguments: Any) -> Any:
         given = _parse(arguments.pop("storage_option") or [])
@@ -102,6 +116,8 @@ def with_storage(command: Callable[..., Any], name: str = "") -> Callable[..., A
         if rows is not None:
             arguments["limit"] = _rows([text for text in texts if "=" not in text], rows.default)
             texts = [text for text in texts if "=" in text]
+        for group, (kind, members) in groups.items():
+            arguments[group] = kind(**{member: arguments.pop(member) for member in members})
         with _silenced(arguments.pop("quiet")), _logged(arguments.pop("verbose")):
             _STORAGE.set(_new(given, texts))
             _COMMAND.set(name)
@@ -112,12 +128,12 @@ def with_storage(command: Callable[..., Any], name: str = "") -> Callable[..., A
                 _COMMAND.set("")
 
     added = {
-        name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in _ADDED.items()
     }
     if rows is not None:
         added["limit"] = added["limit"].replace(annotation=_with_rows(rows))
-    parameters = list({**signature.parameters, **added}.values())
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in (own | added).values()]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     run.__doc__, run.__name__, run.__module__ = command.__doc__, command.__name__, command.__module__

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 
 import typer
 
@@ -194,23 +194,21 @@ def _show(results: list[Result], listed: list[Result]) -> None:
     print(f"{counted(len(results) - skipped, 'file')}, {skipped} skipped")
 
 
-COLUMNS = ("valid: right", "wrong rows", "refused", "corrupt: refused", "accepted", "crashed", "skipped")
-"""Columns of the table: valid files, then corrupt ones, then both."""
+COLUMNS: dict[str, tuple[set[str], set[bool]]] = {
+    "valid: right": ({"right"}, {True}),
+    "wrong rows": ({"wrong"}, {True}),
+    "refused": ({"refused"}, {True}),
+    "corrupt: refused": ({"refused"}, {False}),
+    "accepted": ({"accepted"}, {False}),
+    "crashed": ({"crashed", "silent"}, {True, False}),
+    "skipped": ({"skipped"}, {True, False}),
+}
+"""Columns of the table: which verdicts each counts, and of which files, the valid or the corrupt ones."""
 
 
 def counts(results: list[Result]) -> list[str]:
     """Return the numbers of one line of the table."""
-
-    def count(verdicts: tuple[str, ...], valid: tuple[bool, ...]) -> str:
-        return str(sum(one.verdict in verdicts and one.case.valid in valid for one in results))
-
-    both: Any = (True, False)
     return [
-        count(("right",), (True,)),
-        count(("wrong",), (True,)),
-        count(("refused",), (True,)),
-        count(("refused",), (False,)),
-        count(("accepted",), (False,)),
-        count(("crashed", "silent"), both),
-        count(("skipped",), both),
+        str(sum(one.verdict in verdicts and one.case.valid in valid for one in results))
+        for verdicts, valid in COLUMNS.values()
     ]

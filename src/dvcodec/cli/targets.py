@@ -20,7 +20,7 @@ import typer
 
 from dvcodec.cli.common import complain, storage
 from dvcodec.cli.render import track
-from dvcodec.cli.tables.shared import KINDS
+from dvcodec.cli.tables import KINDS
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, Unsupported, UsageError
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.core.rowset import RowSet

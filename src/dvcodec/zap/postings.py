@@ -87,28 +87,18 @@ class Locations:
             start: the first occurrence.
             stop: the one after the last.
         """
-        bounds = offsets_of(self.array_counts)
-        return Locations(
-            self.fields[start:stop],
-            self.positions[start:stop],
-            self.starts[start:stop],
-            self.ends[start:stop],
-            self.array_counts[start:stop],
-            self.array_positions[bounds[start] : bounds[stop]],
-        )
+        first, last = offsets_of(self.array_counts)[[start, stop]].tolist()
+        return self._at(slice(start, stop), self.array_positions[first:last])
 
     def take(self, index: Index) -> Locations:
         """Return the locations at these indices."""
         firsts = offsets_of(self.array_counts)[:-1]
-        counts = self.array_counts[index]
-        return Locations(
-            self.fields[index],
-            self.positions[index],
-            self.starts[index],
-            self.ends[index],
-            counts,
-            gather(self.array_positions, firsts[index], counts),
-        )
+        return self._at(index, gather(self.array_positions, firsts[index], self.array_counts[index]))
+
+    def _at(self, index: slice | Index, arrays: Values) -> Locations:
+        columns = [getattr(self, name)[index] for name in self.__slots__[:-1]]
+        columns.append(arrays)
+        return Locations(*columns)
 
 
 def decode_locations(

@@ -209,7 +209,6 @@ def encode_synonym_lists(counts: Index, members: Index, docs: Index) -> ByteStri
     )
 
 
-SYNONYMS_FROM = 16
 _NAMED_SIZE_FROM = 17
 """First version that stores the bytes of the names."""
 _MAX_ID = 2**32 - 1

@@ -12,19 +12,7 @@ import typer
 from dvcodec import report as html
 from dvcodec.cli.common import complain, storage
 from dvcodec.cli.render import Table, counter, print_json, say, shares_strip
-from dvcodec.cli.tables.shared import (
-    Allow,
-    Catalog,
-    Kind,
-    Orphans,
-    Reference,
-    SnapshotId,
-    TableName,
-    Threads,
-    opened,
-    rows_text,
-    snapshot_text,
-)
+from dvcodec.cli.tables import Orphans, Reading, SnapshotId, TableName, Threads, rows_text, snapshot_text
 from dvcodec.cli.targets import Json, MinRatio, Output, messages_of, sink_of
 from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
 from dvcodec.ops.convert import WORTH_REWRITING
@@ -45,11 +33,9 @@ _SLICE = 2
 
 def table(
     target: TableName,
+    *,
     snapshot: SnapshotId = None,
-    kind: Kind = None,
-    catalog: Catalog = None,
-    reference: Reference = None,
-    allow: Allow = None,
+    how: Reading,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
     min_ratio: MinRatio = WORTH_REWRITING,
@@ -66,7 +52,7 @@ def table(
 
     Exit code 1 if a vector could not be read, or contradicts the metadata: the numbers are then bounds.
     """
-    source = opened(target, kind, allow, catalog, reference=reference)
+    source = how.open(target)
     with counter("reading") as progress:
         scan = scan_table(source, snapshot, threads=threads, progress=progress)
     sums = totals(scan)
@@ -175,10 +161,8 @@ def _least(file: FileDeletes, text: str) -> str:
 
 def log(
     target: TableName,
-    kind: Kind = None,
-    catalog: Catalog = None,
-    reference: Reference = None,
-    allow: Allow = None,
+    *,
+    how: Reading,
     since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
     until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Show the data files too.")] = False,
@@ -190,7 +174,7 @@ def log(
     Exit code 1 if a vector could not be read, or contradicts the metadata: the changes of its snapshot are then lower
     bounds.
     """
-    source = opened(target, kind, allow, catalog, reference=reference)
+    source = how.open(target)
     lost: dict[str, str] = {}
     changes = _noting_lost(history(source, since=since, until=until, threads=threads), lost)
     if as_json:
@@ -257,11 +241,9 @@ _SHOWN = 20
 
 def audit(
     target: TableName,
+    *,
     snapshot: SnapshotId = None,
-    kind: Kind = None,
-    catalog: Catalog = None,
-    reference: Reference = None,
-    allow: Allow = None,
+    how: Reading,
     orphans: Orphans = True,
     deep: Annotated[
         bool,
@@ -279,7 +261,7 @@ def audit(
 
     Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table.
     """
-    table = opened(target, kind, allow, catalog, reference=reference)
+    table = how.open(target)
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
     if as_json:
@@ -290,7 +272,7 @@ def audit(
         if found.kind is TableKind.SCORCH and not found.ok:
             print(f"what can be repaired, and how: dvcodec zap repair {quote(plain(target))}")
         elif snapshot is None and not MENDED.isdisjoint(finding.check for finding in found.findings):
-            named = "" if catalog is None else f" --catalog {quote(catalog)}"
+            named = "" if how.catalog is None else f" --catalog {quote(how.catalog)}"
             print(f"what can be repaired, and how: dvcodec repair {quote(plain(target))}{named}")
     raise typer.Exit(0 if found.ok else 1)
 
@@ -329,11 +311,9 @@ def _show_audit(found: Audit, every: bool) -> None:
 def report(
     target: TableName,
     output: Output,
+    *,
     snapshot: SnapshotId = None,
-    kind: Kind = None,
-    catalog: Catalog = None,
-    reference: Reference = None,
-    allow: Allow = None,
+    how: Reading,
     orphans: Orphans = True,
     min_ratio: MinRatio = WORTH_REWRITING,
     threads: Threads = None,
@@ -342,7 +322,7 @@ def report(
 
     Exit code 1 if a vector could not be read, or contradicts the metadata: the page is written, with bounds as numbers.
     """
-    table = opened(target, kind, allow, catalog, reference=reference)
+    table = how.open(target)
     check_outside(sink_of(output), table.location)  # an audit can take long
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
@@ -357,11 +337,9 @@ def report(
 def export_live(
     target: TableName,
     output: Output,
+    *,
     snapshot: SnapshotId = None,
-    kind: Kind = None,
-    catalog: Catalog = None,
-    reference: Reference = None,
-    allow: Allow = None,
+    how: Reading,
     data_file: Annotated[
         str | None, typer.Option("--data-file", help="Only the rows of this data file, by path or name.")
     ] = None,
@@ -372,7 +350,7 @@ def export_live(
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
-    table = opened(target, kind, allow, catalog, reference=reference)
+    table = how.open(target)
     with counter("exporting") as progress:
         rows = export(
             table,

@@ -194,14 +194,7 @@ _PARTS = {
     Part.FIELDS: ("f", "dim", "fields and footer"),
     Part.OTHER: ("?", "bold red", "unknown"),
 }
-_OF_FIELDS = {
-    Part.POSTINGS: "postings",
-    Part.DICTIONARY: "dictionary",
-    Part.DOC_VALUES: "doc values",
-    Part.SYNONYMS: "synonyms",
-    Part.VECTORS: "vectors",
-    Part.SHAPES: "shapes",
-}
+_OF_FIELDS = (Part.POSTINGS, Part.DICTIONARY, Part.DOC_VALUES, Part.SYNONYMS, Part.VECTORS, Part.SHAPES)
 
 
 def inspect_segment(
@@ -266,7 +259,7 @@ def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | 
     say(f"  chunks of {chunk_text(footer)}")
     costs = {name: _sizes(spans, name) for name in counts}
     columns = [part for part in _OF_FIELDS if any(part.value in cost for cost in costs.values())]
-    titles = [_OF_FIELDS[part] for part in columns]
+    titles = [part.value.replace("-", " ") for part in columns]
     shown = Table("field", "terms", *titles, "bytes", "share", right=("terms", *titles, "bytes", "share"))
     for name, count in counts.items():
         cost = costs[name]

@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 
 from dvcodec.cli.common import complain, storage
-from dvcodec.cli.targets import Target, expand, only, open_source_of
+from dvcodec.cli.targets import Json, Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
@@ -180,17 +180,6 @@ def parse_numbers(text: str, what: str) -> RowSet:
 # ---------------------------------------------------------------------- rows
 
 
-def most(limit: int | None, as_json: bool) -> int | None:
-    """Return the number of rows to show, None for all."""
-    return _SHOWN if limit is None and not as_json else limit
-
-
-def check_json(size: int, total: int, limit: int | None, what: str) -> None:
-    """Raise `UsageError` if JSON without a limit would have more than the size of the segments explains."""
-    if limit is None and total > _JSON_ROWS + size:
-        raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
-
-
 def report_more(total: int, shown: int, what: str) -> None:
     """Print how many items are not shown, or that there are none."""
     if not total:
@@ -230,6 +219,29 @@ SegmentOrIndex = Annotated[
 WithDeleted = Annotated[
     bool, typer.Option("--with-deleted", help="Include documents that root.bolt beside the segment marks as deleted.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The options of commands that list terms, postings or documents."""
+
+    limit: Limit = None
+    in_hex: Hex = False
+    with_deleted: WithDeleted = False
+    no_checksum: NoChecksum = False
+    as_json: Json = False
+
+    @property
+    def most(self) -> int | None:
+        """The number of rows to show, None for all."""
+        return _SHOWN if self.limit is None and not self.as_json else self.limit
+
+    def check_json(self, size: int, total: int, what: str) -> None:
+        """Raise `UsageError` if JSON without a limit would have more than the size of the segments explains."""
+        if self.as_json and self.limit is None and total > _JSON_ROWS + size:
+            raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
+
+
 _ROOT = "root.bolt"
 _OF_INDEX = (_ROOT, "index_meta.json")
 
@@ -399,7 +411,7 @@ class LiveSegments:
 
 
 @contextmanager
-def open_live(name: str, *, with_deleted: bool, unchecked: bool = False) -> Iterator[LiveSegments]:
+def open_live(name: str, how: Listing) -> Iterator[LiveSegments]:
     """Open a segment, or all segments of an index.
 
     Raises:
@@ -410,13 +422,13 @@ def open_live(name: str, *, with_deleted: bool, unchecked: bool = False) -> Iter
     targets = expand([name])
     alone = len(targets) == 1 and not targets[0].found
     stores = [folder for folder, file in (split(target.path) for target in targets if target.found) if file == _ROOT]
-    found = find_segments(targets, with_deleted=with_deleted) if alone or len(stores) == 1 else []
+    found = find_segments(targets, with_deleted=how.with_deleted) if alone or len(stores) == 1 else []
     if not alone and (not found or any(split(target.path)[0] != stores[0] for target, _ in found)):
         found_files = counted(len(targets), "file")
         raise UsageError(f"{name}: expected one file or one index (its root.bolt and segments), found {found_files}")
     with ExitStack() as stack:
         parts = tuple(
-            LiveSegment.of(stack.enter_context(open_segment(target, unchecked=unchecked)), deleted)
+            LiveSegment.of(stack.enter_context(open_segment(target, unchecked=how.no_checksum)), deleted)
             for target, deleted in found
         )
         yield LiveSegments(parts[0].segment.name if alone else name, parts, not alone)

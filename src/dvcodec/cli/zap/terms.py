@@ -5,30 +5,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from dvcodec.cli.render import Table, print_json
-from dvcodec.cli.targets import Json
 from dvcodec.cli.zap.shared import (
     FieldName,
-    Hex,
-    Limit,
+    Listing,
     LiveSegment,
     LiveSegments,
-    NoChecksum,
     SegmentOrIndex,
-    WithDeleted,
     arrays_text,
     bytes_json,
     bytes_of,
-    check_json,
     field_text,
     key_text,
-    most,
     open_live,
     parse_numbers,
     report_more,
@@ -51,18 +45,15 @@ def search(
     term: Annotated[
         str, typer.Argument(metavar="TERM", help="Term as the analyser left it, usually in lower case: see zap terms.")
     ],
-    limit: Limit = None,
-    in_hex: Hex = False,
-    with_deleted: WithDeleted = False,
-    no_checksum: NoChecksum = False,
-    as_json: Json = False,
+    *,
+    how: Listing,
 ) -> None:
     """Find the live documents that have a term in a field: their ids, how often, what is stored of the field.
 
     Documents are found segment by segment, and not ranked. Exit code 1 if there are none.
     """
-    key = bytes_of(term, in_hex)
-    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+    key = bytes_of(term, how.in_hex)
+    with open_live(segment, how) as this:
         hits: _Chosen = []
         freqs: list[int] = []
         for part in this.having(field):
@@ -72,13 +63,21 @@ def search(
             live = np.ones(len(found), np.bool_) if part.mask is None else ~part.mask[found.docs]
             hits.append((part, found.docs[live].tolist()))
             freqs += found.freqs[live].tolist()
-        if as_json:
-            check_json(this.size, len(freqs), limit, "document")
-        chosen = zip(_stored(hits, most(limit, as_json)), freqs, strict=False)
-        if as_json:
+        how.check_json(this.size, len(freqs), "document")
+        chosen = zip(_stored(hits, how.most), freqs, strict=False)
+
+        def of_field(values: Sequence[StoredValue], name: str) -> list[str | dict[str, str]]:
+            return [bytes_json(one.value, how.in_hex) for one in values if one.field == name]
+
+        if how.as_json:
             items = (
                 this.naming(of)
-                | {"doc": doc, "id": _ids(values, in_hex), "freq": freq, "values": _values_of(values, field, in_hex)}
+                | {
+                    "doc": doc,
+                    "id": next(iter(of_field(values, ID)), None),
+                    "freq": freq,
+                    "values": of_field(values, field),
+                }
                 for (of, doc, values), freq in chosen
             )
             print_json({"source": this.name, "field": field, "total": len(freqs), "documents": items})
@@ -86,20 +85,12 @@ def search(
             shown, count = Table(*this.columns, "doc", "id", "freq", field, right=("doc", "freq")), 0
             for (of, doc, values), freq in chosen:
                 count += 1
-                texts = (_value_text(one, in_hex) for one in values if one.field == field)
-                ids = (key_text(one.value, in_hex) for one in values if one.field == ID)
+                texts = (_value_text(one, how.in_hex) for one in values if one.field == field)
+                ids = (key_text(one.value, how.in_hex) for one in values if one.field == ID)
                 shown.add(*this.cells(of), number(doc), ", ".join(ids), number(freq), ", ".join(texts) or NOTHING)
             shown.show()
             report_more(len(freqs), count, "document")
     raise typer.Exit(0 if freqs else 1)
-
-
-def _ids(values: Sequence[StoredValue], in_hex: bool) -> str | dict[str, str] | None:
-    return next((bytes_json(one.value, in_hex) for one in values if one.field == ID), None)
-
-
-def _values_of(values: Sequence[StoredValue], field: str, in_hex: bool) -> list[str | dict[str, str]]:
-    return [bytes_json(one.value, in_hex) for one in values if one.field == field]
 
 
 # ---------------------------------------------------------------------- terms
@@ -115,29 +106,26 @@ def terms(
     top: Annotated[
         int | None, typer.Option("--top", min=1, help="Show this many terms, those in most documents.")
     ] = None,
-    limit: Limit = None,
-    in_hex: Hex = False,
-    with_deleted: WithDeleted = False,
-    no_checksum: NoChecksum = False,
-    as_json: Json = False,
+    *,
+    how: Listing,
 ) -> None:
     """Show the terms of a field in byte order, each with the number of its documents."""
     if prefix is not None and (start is not None or stop is not None):
         raise UsageError("--prefix excludes --start and --stop")
-    if top is not None and limit is not None:
+    if top is not None and how.limit is not None:
         raise UsageError("--top excludes --limit")
-    bounds = (_key(prefix, in_hex), _key(start, in_hex), _key(stop, in_hex))
-    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
-        total, found = _terms(this, field, bounds, None if top else most(limit, as_json), as_json and not top)
+    bounds = (_key(prefix, how.in_hex), _key(start, how.in_hex), _key(stop, how.in_hex))
+    with open_live(segment, how) as this:
+        total, found = _terms(this, field, bounds, how, top)
         if top is not None:
             found = heapq.nsmallest(top, found, key=lambda item: (-item[1], item[0]))
-        if as_json:
-            items = [{"term": bytes_json(term, in_hex), "docs": docs} for term, docs in found]
+        if how.as_json:
+            items = [{"term": bytes_json(term, how.in_hex), "docs": docs} for term, docs in found]
             print_json({"source": this.name, "field": field, "total": total, "terms": items})
             return
         shown = Table("term", "docs", right=("docs",))
         for term, docs in found:
-            shown.add(key_text(term, in_hex), number(docs))
+            shown.add(key_text(term, how.in_hex), number(docs))
         shown.show()
         report_more(total, len(found), "term")
 
@@ -151,19 +139,22 @@ _Bounds = tuple[bytes | None, bytes | None, bytes | None]
 
 
 def _terms(
-    this: LiveSegments, field: str, bounds: _Bounds, limit: int | None, as_json: bool
+    this: LiveSegments, field: str, bounds: _Bounds, how: Listing, top: int | None
 ) -> tuple[int, list[tuple[bytes, int]]]:
-    """Return the number of terms within bounds, and the first ones with their number of documents."""
+    """Return the number of terms within bounds, and those to show with their number of documents."""
     parts = this.having(field)
     keys = sum(_count_keys(part.segment, field, bounds) for part in parts)
-    if as_json:
-        check_json(this.size, keys, limit, "term")
+    limit = None
+    if top is None:
+        how.check_json(this.size, keys, "term")
+        limit = how.most
     if limit is not None and len(parts) == 1 and parts[0].mask is None:
         return keys, _first_terms(parts[0].segment, field, bounds, limit)
-    every = [_live_terms(part, field, bounds) for part in parts]
-    merged = every[0] if len(every) == 1 else _sums(every)
-    found = list(islice(merged, limit))
-    return len(found) + sum(1 for _ in merged), found
+    # The documents of a term in several segments are added up.
+    merged = groupby(heapq.merge(*(_live_terms(part, field, bounds) for part in parts)), key=itemgetter(0))
+    every = ((term, sum(docs for _, docs in found)) for term, found in merged)
+    found = list(islice(every, limit))
+    return len(found) + sum(1 for _ in every), found
 
 
 def _pairs(dictionary: Fst, bounds: _Bounds) -> Iterator[tuple[bytes, int]]:
@@ -199,12 +190,6 @@ def _live_terms(part: LiveSegment, field: str, bounds: _Bounds) -> Iterator[tupl
             yield from ((term, count) for term, count in zip(keys, counts.tolist(), strict=True) if count)
 
 
-def _sums(every: list[Iterator[tuple[bytes, int]]]) -> Iterator[tuple[bytes, int]]:
-    """Add up the documents of each term of several segments."""
-    for term, found in groupby(heapq.merge(*every), key=itemgetter(0)):
-        yield term, sum(docs for _, docs in found)
-
-
 # ---------------------------------------------------------------------- postings
 
 
@@ -226,30 +211,26 @@ def postings(
     field: FieldName,
     term: Annotated[str | None, typer.Argument(metavar="[TERM]", help="Term; default: all terms.")] = None,
     locations: Annotated[bool, typer.Option("--locations", help="Show its locations in the documents.")] = False,
-    limit: Limit = None,
-    in_hex: Hex = False,
-    with_deleted: WithDeleted = False,
-    no_checksum: NoChecksum = False,
-    as_json: Json = False,
+    *,
+    how: Listing,
 ) -> None:
     """Show the documents of a term, its frequency in each, and the norm of its field there.
 
     Those of an index are listed segment by segment: a document number counts within its segment.
     """
-    key = _key(term, in_hex)
-    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+    key = _key(term, how.in_hex)
+    with open_live(segment, how) as this:
         total, found = _postings(this, field, key)
-        if as_json:
-            check_json(this.size, total, limit, "posting")
-        chosen = list(islice(found, most(limit, as_json)))
-        if as_json:
-            items = _postings_json(this, chosen, locations, in_hex)
+        how.check_json(this.size, total, "posting")
+        chosen = list(islice(found, how.most))
+        if how.as_json:
+            items = _postings_json(this, chosen, locations, how.in_hex)
             print_json({"source": this.name, "field": field, "total": total, "postings": items})
             return
         if locations:
-            shown, count, more = _location_rows(this, chosen, in_hex, most(limit, as_json) or 0)
+            shown, count, more = _location_rows(this, chosen, how.in_hex, how.most or 0)
         else:
-            shown, count, more = _posting_rows(this, chosen, in_hex), len(chosen), 0
+            shown, count, more = _posting_rows(this, chosen, how.in_hex), len(chosen), 0
         shown.show()
         if more:
             print(f"... {counted(more, 'more location')}")
@@ -298,16 +279,11 @@ def _each(part: LiveSegment, keys: Any, owner: Any, lists: list[Any], locations:
         at += located
 
 
-def _by_term(chosen: list[_Posting], in_hex: bool) -> Iterator[tuple[str | dict[str, str], list[_Posting]]]:
-    """Return the postings of each term, with the term for JSON."""
-    for term, found in groupby(chosen, key=lambda one: one.term):
-        yield bytes_json(term, in_hex), list(found)
-
-
 def _postings_json(
     this: LiveSegments, chosen: list[_Posting], locations: bool, in_hex: bool
 ) -> Iterator[dict[str, Any]]:
-    for term, found in _by_term(chosen, in_hex):
+    for name, found in groupby(chosen, key=attrgetter("term")):
+        term = bytes_json(name, in_hex)
         for one in found:
             item = {"term": term, "doc": one.doc, "freq": one.freq, "norm": one.norm}
             item["location_count"] = len(one.locations)
@@ -376,37 +352,33 @@ def stored(
         list[str] | None, typer.Argument(metavar="[DOC]...", help="Numbers and ranges: 3 5-9; default: all.")
     ] = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="The document of this id; repeat for more.")] = None,
-    limit: Limit = None,
-    in_hex: Hex = False,
-    with_deleted: WithDeleted = False,
-    no_checksum: NoChecksum = False,
-    as_json: Json = False,
+    *,
+    how: Listing,
 ) -> None:
     """Show the stored values of documents: ids first, then values by field."""
-    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+    with open_live(segment, how) as this:
         chosen: _Chosen
         if docs or ids:
             chosen = [(part, numbers) for text in docs or [] for part, numbers in _numbers(this, text)]
-            chosen += [pair for text in ids or [] for pair in _docs_of(this, bytes_of(text, in_hex))]
+            chosen += [pair for text in ids or [] for pair in _docs_of(this, bytes_of(text, how.in_hex))]
         else:
             chosen = [(part, _live(part)) for part in this.parts]
         total = sum(len(numbers) for _, numbers in chosen)
-        if as_json:
-            check_json(this.size, total, limit, "document")
-        found = list(_stored(chosen, most(limit, as_json)))
-        if as_json:
-            items = (
-                this.naming(of)
-                | {"doc": doc, "values": (one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values)}
+        how.check_json(this.size, total, "document")
+        found = list(_stored(chosen, how.most))
+        if how.as_json:
+            plain = (
+                (of, doc, [one._asdict() | {"value": bytes_json(one.value, how.in_hex)} for one in values])
                 for of, doc, values in found
             )
+            items = (this.naming(of) | {"doc": doc, "values": values} for of, doc, values in plain)
             print_json({"source": this.name, "total": total, "documents": items})
             return
         columns = ("doc", "field", "type", "bytes", "value", "in arrays")
         shown = Table(*this.columns, *columns, right=("doc", "bytes"))
         for of, doc, values in found:
             for one in values:
-                cells = (field_text(one.field), one.type, number(len(one.value)), _value_text(one, in_hex))
+                cells = (field_text(one.field), one.type, number(len(one.value)), _value_text(one, how.in_hex))
                 shown.add(*this.cells(of), number(doc), *cells, arrays_text(one.array_positions))
         shown.show()
         report_more(total, len(found), "document")
@@ -490,34 +462,30 @@ def docvalues(
         list[str] | None,
         typer.Option("--doc", metavar="DOC", help="Numbers and ranges: 3,5-9; repeat for more."),
     ] = None,
-    limit: Limit = None,
-    in_hex: Hex = False,
-    with_deleted: WithDeleted = False,
-    no_checksum: NoChecksum = False,
-    as_json: Json = False,
+    *,
+    how: Listing,
 ) -> None:
     """Show the doc values of a field: the distinct terms of each document that has any."""
-    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+    with open_live(segment, how) as this:
         parts = this.having(field)
         kept = any(part.segment.field(field).doc_values is not None for part in parts)
         wanted = None
         if docs is not None:
             wanted = {doc for text in docs for _, numbers in _numbers(this, text) for doc in numbers}
-        if as_json:
-            check_json(this.size, sum(part.segment.num_docs for part in parts), limit, "document")
+        how.check_json(this.size, sum(part.segment.num_docs for part in parts), "document")
         in_docs = _values(parts, field, wanted)
-        found = list(islice(in_docs, most(limit, as_json)))
+        found = list(islice(in_docs, how.most))
         total = len(found) + sum(1 for _ in in_docs)
-        if as_json:
+        if how.as_json:
             items = [
-                this.naming(of) | {"doc": doc, "values": [bytes_json(value, in_hex) for value in values]}
+                this.naming(of) | {"doc": doc, "values": [bytes_json(value, how.in_hex) for value in values]}
                 for of, doc, values in found
             ]
             print_json({"source": this.name, "field": field, "total": total, "documents": items})
             return
         shown = Table(*this.columns, "doc", "terms", "values", right=("doc", "terms"))
         for of, doc, values in found:
-            text = "  ".join(key_text(value, in_hex) for value in values)
+            text = "  ".join(key_text(value, how.in_hex) for value in values)
             cut = text if len(text) <= 100 else f"{text[:100]}..."
             shown.add(*this.cells(of), number(doc), number(len(values)), cut)
         shown.show()
