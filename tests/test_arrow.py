@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.arrow import _filtered, live_rows, row_mask
+from dvcodec.arrow import live_rows, row_mask
 
 Make: TypeAlias = Callable[[dict[str, list[int]]], Any]
 ROWS = RowSet([0, 3, 4, 7, 8, 9, 64, 65_535, 65_536, 2**33])
@@ -195,22 +193,6 @@ def test_short_and_long_stretches_of_columns_of_many_kinds(every: int) -> None:
             assert len(live_rows(table.select([]), rows, start=start, keep=keep)) == len(wanted)
 
 
-class Whole:
-    """Stands for a frame whose rows are copied in runs: it knows Arrow's filter alone."""
-
-    num_columns = 1
-
-    def filter(self, mask: pa.BooleanArray) -> int:
-        return int(mask.true_count)
-
-
-@pytest.mark.parametrize("rows", [RowSet([5]), RowSet(range(0, 800, 16)), RowSet(range(800))], ids=["1", "50", "all"])
-def test_long_stretches_are_copied_by_arrow(rows: RowSet) -> None:
-    for keep in (True, False):
-        mask = row_mask(rows, start=0, length=800, keep=keep)
-        assert _filtered(Whole(), mask) == mask.true_count
-
-
 @each("kind", MAKERS)
 def test_live_rows_has_to_know_where_the_rows_are(kind: str) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -266,14 +248,6 @@ def test_rows_that_are_read_later_by_their_place(kind: str) -> None:
             }
 
 
-def test_a_lazy_frame_stays_one_that_is_filtered_by_others() -> None:
-    frame = pl.LazyFrame({"row": range(100), "value": [7 * row % 10 for row in range(100)]})
-    found = live_rows(frame, RowSet(range(0, 100, 3)), start=0)
-    wanted = [row for row in range(100) if row % 3 and 7 * row % 10 == 4]
-    assert found.filter(pl.col("value") == 4).select("row").collect()["row"].to_list() == wanted
-    assert found.select("value").head(2).collect()["value"].to_list() == [7, 4]
-
-
 def test_a_stream_of_one_column_has_no_rows_to_apply_vectors_to() -> None:
     with pytest.raises(UsageError, match="ChunkedArray is not one of rows"):
         live_rows(pa.chunked_array([[1]]), ROWS, start=0)
@@ -283,19 +257,3 @@ def test_a_stream_of_one_column_has_no_rows_to_apply_vectors_to() -> None:
 
 def test_a_row_set_is_an_arrow_array() -> None:
     assert pl.Series(ROWS).to_list() == pa.array(ROWS).to_pylist() == list(ROWS)
-
-
-def test_pandas_and_polars_need_not_be_there() -> None:
-    program = """
-import sys
-class Absent:
-    def find_spec(self, name, *_):
-        if name in ("pandas", "polars"):
-            raise ModuleNotFoundError(name=name)
-sys.meta_path.insert(0, Absent())
-import pyarrow as pa
-from dvcodec import RowSet
-from dvcodec.arrow import live_rows
-assert live_rows(pa.table({"a": [1, 2]}), RowSet([0]), start=0).num_rows == 1
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -18,13 +18,6 @@ def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     return list(coalesce(table[:, 0], table[:, 1]))
 
 
-def test_close_ranges_are_read_at_once() -> None:
-    gap = 1 << 17
-    assert cut([]) == []
-    assert cut([(4, 10), (14, 5), (gap + 19, 7)]) == [(0, 3, 4, gap + 26)]
-    assert cut([(4, 10), (14, 5), (gap + 20, 7)]) == [(0, 2, 4, 19), (2, 3, gap + 20, gap + 27)]
-
-
 def test_what_is_read_at_once_has_16_mib() -> None:
     half = 1 << 23
     assert cut([(0, half), (half, half), (2 * half, 1)]) == [(0, 2, 0, 2 * half), (2, 3, 2 * half, 2 * half + 1)]

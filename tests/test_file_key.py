@@ -184,17 +184,3 @@ def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
     many = two_spellings(*(f"/d/{i}" for i in range(300)), "file:/d/7")
     with pytest.raises(NotCanonical, match="/d/7 and file:/d/7, which are one file"):
         iceberg.read_deletion_vectors(many)
-
-
-def test_paths_are_rewritten_however_they_are_spelled() -> None:
-    out, data = io.BytesIO(), two_spellings("s3://b/x", "s3://b/y")
-    assert puffin.rewrite_paths(data, out, {"s3a://b//x": "/t/x"}) == 1
-    assert list(iceberg.read_deletion_vectors(out.getvalue())) == ["/t/x", "s3://b/y"]
-    for mapping, words in (
-        ({"s3a://b/z": "/z"}, "no blob has"),
-        ({"s3://b/x": "/t/x", "s3a://b/x": "/t/z"}, "cannot become both"),
-        ({"s3://b/x": "s3a://b/y"}, "would both become"),
-        ({"s3://b/x": "/t/x", "s3://b/y": "file:/t/x"}, "would both become"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            puffin.rewrite_paths(data, io.BytesIO(), mapping)

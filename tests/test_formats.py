@@ -12,15 +12,12 @@ from pathlib import Path
 import pytest
 
 from dvcodec import (
-    ContainerKind,
     DvcodecError,
     Format,
     Limits,
     NotCanonical,
     RowSet,
-    UsageError,
     VectorRef,
-    convert,
     decode,
     formats,
     iceberg,
@@ -28,7 +25,7 @@ from dvcodec import (
 )
 from dvcodec.core.cursor import BytesLike
 from dvcodec.io import Source
-from dvcodec.ops.built_in import BUILT_IN, encodings, format_of
+from dvcodec.ops.read import BUILT_IN, encodings, format_of
 from dvcodec.testing import LAWS, Case
 
 STRANGER = Path(__file__).parent / "stranger"
@@ -104,19 +101,6 @@ def test_built_in_formats_are_known_without_entry_points(monkeypatch: pytest.Mon
         if found.encode is not None:
             assert sniff(found.write(RowSet([7, 9]))).kind is found.kind
     assert decode(iceberg.encode(RowSet([1]))) == RowSet([1])
-
-
-@pytest.mark.parametrize("name", ["Upper", "", "two words", "ä", 5])
-def test_names_are_plain(name: str) -> None:
-    with pytest.raises(UsageError, match=r"Format\.name"):
-        Format(name=name, title="", decode=decode)
-
-
-def test_kinds_of_others_are_none_before_they_are_installed() -> None:
-    with pytest.raises(ValueError, match="is not a valid"):
-        ContainerKind("nobodys")
-    with pytest.raises(UsageError, match=r"cannot convert to 'nobodys', only to iceberg, .*, hudi"):
-        convert(iceberg.encode(RowSet([1])), "nobodys", "unused")
 
 
 # ---------------------------------------------------------------------- a package of strangers

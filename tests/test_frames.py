@@ -99,13 +99,6 @@ def test_length_too_small_for_any_vector_is_refused(claim: int) -> None:
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("length field", 17, claim)
 
 
-def test_frame_larger_than_a_piece_is_read_whole() -> None:
-    parts = [frame(16), frame(3 << 20), frame(20), frame((1 << 20) + 1)]
-    source = Recorder(b"\1" + b"".join(parts))
-    assert [bytes(cursor.view) for cursor in read_frames(source)] == parts
-    assert all(offset + size <= source.size for offset, size in source.reads)
-
-
 # ---------------------------------------------------------------------- writing
 
 

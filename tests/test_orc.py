@@ -8,10 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -68,13 +66,6 @@ def test_a_batch_of_many_bytes_is_sent_in_parts() -> None:
     assert [part.num_rows for part in worker_program._sliced(pa.record_batch({"x": [1] * 5}), 2)] == [2, 2, 1]
 
 
-def test_a_fragment_that_a_dataset_does_not_have_is_missing() -> None:
-    decoder = worker_program.Lance()
-    decoder._dataset = SimpleNamespace(get_fragment=lambda _: None)
-    with pytest.raises(worker_program.Missing):
-        decoder.batches({"fragments": [1], "columns": [], "rows": 1})
-
-
 def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
     """The worker waits for the rest: it is not used again."""
 
@@ -98,25 +89,6 @@ def test_a_file_that_a_worker_cannot_hold() -> None:
 
     with pytest.raises(LimitExceeded, match=r"a file of at most 3221225472 bytes, found 3221225473"), open_orc(Large()):
         pass
-
-
-def test_one_worker_serves_many_files(path: Path) -> None:
-    read(path, "pos")
-    before = list(workers._IDLE)
-    for _ in range(20):
-        read(path, "pos")
-    assert before == workers._IDLE
-
-
-def test_threads(path: Path) -> None:
-    found: list[pa.Table] = []
-    threads = [threading.Thread(target=lambda: found.append(read(path, "pos"))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [TABLE.select(["pos"])] * 6
-    assert sum(one.kind == ORC for one in workers._IDLE) <= workers._MOST
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -62,17 +62,6 @@ def test_a_server_without_ranges(size: int) -> None:
     assert len(store.asked) == 1
 
 
-class TestReplaced:
-    @pytest.mark.parametrize("etag", ['W/"1"', None])
-    def test_not_at_all(self, etag: str | None) -> None:
-        """Servers behind one address may give it other weak ETags; its size and time are the same."""
-        store = MemoryStore({"k": LARGE}, etags='W/"{}"')
-        source = source_of(store)
-        source.read(0, 10)
-        store.etags = 'W/"other"' if etag else ""
-        assert bytes(source.read(1 << 20, 10)) == b"a" * 10
-
-
 def test_versions() -> None:
     """By ETags, if both are strong; else by size and time."""
 
@@ -98,13 +87,6 @@ class TestRequests:
         source.prefetch()
         assert bytes(source.read(0, 200_000)) == varied(200_000)
         assert store.asked == [("get", "k", 0, HEAD_BYTES), ("get", "k", HEAD_BYTES, 200_000)]
-
-    def test_where_answers_have_no_size(self) -> None:
-        store = Sizeless({"k": LARGE}, reports_size=False)
-        source = source_of(store)
-        assert bytes(source.read(10, 5)) == b"aaaaa"
-        assert bytes(source.read(1 << 20, 5)) == b"aaaaa"
-        assert store.asked == [("head", "k"), ("get", "k", 10, 15), ("get", "k", 1 << 20, (1 << 20) + 5)]
 
     def test_where_nothing_has_a_size(self) -> None:
         store = Sizeless({"k": SMALL}, reports_size=False, heads=False)

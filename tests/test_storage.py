@@ -102,15 +102,6 @@ class TestReading:
         with pytest.raises(FileNotFoundError):
             storage.read(f"{ROOT}/t/none")
 
-    @pytest.mark.usefixtures("store")
-    def test_a_storage_that_is_told_to_forget(self) -> None:
-        storage = Storage()
-        list(storage.walk(f"{ROOT}/t"))
-        storage.read(f"{ROOT}/t/a")
-        assert "1 files open, 4 listed, 100 bytes kept" in repr(storage)
-        storage.forget()
-        assert "0 files open, 0 listed, 0 bytes kept" in repr(storage)
-
 
 class TestBounds:
     """The files that were used least lately are dropped first."""

@@ -13,9 +13,9 @@ import pytest
 from cases import each
 from dvcodec import UsageError
 from dvcodec.io.store import LocalStore, ObjectNotFound, Reason, Store, StoreError, StoreOptions, open_store
+from dvcodec.io.store.base import Requests
 from dvcodec.io.store.errors import store_error
 from dvcodec.io.store.options import RetryPolicy
-from dvcodec.io.store.requests import Requests
 
 DATA = bytes(range(100))
 
@@ -129,8 +129,8 @@ class TestRetries:
     )
     def test_each_waits_twice_as_long(self, share: float, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
         slept: list[float] = []
-        monkeypatch.setattr("dvcodec.io.store.requests.time.sleep", slept.append)
-        monkeypatch.setattr("dvcodec.io.store.requests.random.uniform", lambda *ends: ends[share == 1.0])
+        monkeypatch.setattr("dvcodec.io.store.base.time.sleep", slept.append)
+        monkeypatch.setattr("dvcodec.io.store.base.random.uniform", lambda *ends: ends[share == 1.0])
 
         def fail(_: int) -> bytes:
             raise store_error("s3://lake/k", "read", "500", Reason.UNAVAILABLE)
@@ -155,8 +155,8 @@ class TestRetries:
     ) -> None:
         """A request of so many seconds is made again until two minutes are over."""
         now, made = [1000.0], []
-        monkeypatch.setattr("dvcodec.io.store.requests.time.sleep", lambda _: None)
-        monkeypatch.setattr("dvcodec.io.store.requests.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("dvcodec.io.store.base.time.sleep", lambda _: None)
+        monkeypatch.setattr("dvcodec.io.store.base.time.monotonic", lambda: now[0])
 
         def fail(attempt: int) -> bytes:
             made.append(attempt)
@@ -166,13 +166,6 @@ class TestRetries:
         with pytest.raises(StoreError):
             Requests(RetryPolicy(max_retries=5, timeout=120), 1).make("get", "s3://lake/k", fail)
         assert made == list(range(attempts))
-
-    def test_what_is_logged(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-        ticks = iter([100.0, 100.0, 100.25])
-        monkeypatch.setattr("dvcodec.io.store.requests.time.monotonic", lambda: next(ticks))
-        with caplog.at_level("DEBUG", logger="dvcodec"):
-            Requests(RetryPolicy(), 1).make("get", "s3://lake/k", lambda _: b"abc", len)
-        assert caplog.messages == ["GET s3://lake/k: 3 bytes, 250 ms"]
 
 
 class TestOptions:

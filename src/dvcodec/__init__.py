@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.convert import ConvertTarget, Diff, VectorStats, convert, describe, diff, merge, read_rows
-    from dvcodec.ops.correct import Change, Correction, correct
     from dvcodec.ops.read import decode, decode_at, sniff
-    from dvcodec.ops.verify import verify
+    from dvcodec.ops.verify import Change, Correction, correct, verify
 
 __all__ = [
     "BadMagic",
@@ -140,10 +139,9 @@ _HOMES = {
     "io.store.errors": ("StoreError",),
     "ops.convert": ("ConvertTarget", "Diff", "VectorStats", "convert", "describe", "diff", "merge", "read_rows"),
     "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
-    "ops.correct": ("Change", "Correction", "correct"),
+    "ops.verify": ("Change", "Correction", "correct", "verify"),
     "formats": ("Container", "ContainerKind", "Format", "VectorRef"),
     "ops.read": ("decode", "decode_at", "sniff"),
-    "ops.verify": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -35,7 +35,6 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor, first_true
@@ -72,8 +71,6 @@ _NOT_A_DIGIT = 255
 _VALUES = np.full(256, _NOT_A_DIGIT, np.uint8)
 _VALUES[_DIGITS] = np.arange(len(ALPHABET))
 _POWERS = 85 ** np.arange(4, -1, -1, dtype=np.int64)
-_PAD = 84
-"""The value of ``#``, Rust's padding."""
 
 
 def encode_z85(data: bytes) -> str:
@@ -100,49 +97,31 @@ def decode_z85(text: str, size: int | None = None, *, source: str | None = None)
     check_type(text, str, "text", "a str")
     size = None if size is None else as_count(size, "size_in_bytes")
     raw = text.encode("utf-8", "surrogatepass")
-    cursor = Cursor(raw, source=source)
+
+    def error(what: str, at: int, expected: str, actual: object, kind: type[DecodeError] = NotCanonical) -> DecodeError:
+        return kind(what, source=source, offset=at, expected=expected, actual=actual)
+
     if len(raw) % 5:
-        raise cursor.error(NotCanonical, "length of Z85 text", expected="a multiple of 5", actual=len(raw))
-    digits = _VALUES[np.frombuffer(raw, np.uint8)]
+        raise error("length of Z85 text", 0, "a multiple of 5", len(raw))
+    last = raw[-5:].lstrip(b"#")
+    tail = len(last) - 1 if 2 <= len(last) <= 4 else 0  # bytes that Rust has padded
+    digits = _VALUES[np.frombuffer(raw[:-5] + last.rjust(5, b"0") if tail else raw, np.uint8)]
     if (i := first_true(digits == _NOT_A_DIGIT)) is not None:
-        raise cursor.error(
-            NotCanonical, "Z85 character", at=i, expected="one of the alphabet", actual=repr(chr(raw[i]))
-        )
-    groups = digits.reshape(-1, 5).astype(np.int64)
-    tail = _rust_tail(groups[-1]) if len(groups) else 0
-    values = groups @ _POWERS
-    if tail:
-        values[-1] = int(groups[-1, 4 - tail :] @ _POWERS[4 - tail :])
+        raise error("Z85 character", i, "one of the alphabet", repr(chr(raw[i])))
+    values = digits.reshape(-1, 5).astype(np.int64) @ _POWERS
     if (i := first_true(values >= 1 << 32)) is not None:
-        raise cursor.error(
-            NotCanonical, "Z85 group", at=5 * i, expected="a value below 2**32", actual=repr(text[5 * i : 5 * i + 5])
-        )
+        raise error("Z85 group", 5 * i, "a value below 2**32", repr(text[5 * i : 5 * i + 5]))
     data = values.astype(">u4").tobytes()
     if tail:
-        if int(values[-1]) >> 8 * tail:
-            raise cursor.error(
-                NotCanonical, "Z85 tail", at=len(raw) - 5, expected=f"{tail} bytes", actual=repr(text[-5:])
-            )
+        if any(data[-4:-tail]):
+            raise error("Z85 tail", len(raw) - 5, f"{tail} bytes", repr(text[-5:]))
         data = data[:-4] + data[-tail:]
-    return data if size is None else _cut(cursor, data, size, tail)
-
-
-def _rust_tail(group: NDArray[np.int64]) -> int:
-    """Return the number of data bytes in the last group if it has Rust's padding, else 0."""
-    pads = int(np.argmax(group != _PAD)) if (group != _PAD).any() else len(group)
-    return 4 - pads if 1 <= pads <= 3 else 0
-
-
-def _cut(cursor: Cursor, data: bytes, size: int, tail: int) -> bytes:
-    if len(data) < size:
-        raise cursor.error(Truncated, "Z85 text", at=0, expected=f"{size} bytes", actual=len(data))
-    excess = data[size:]
-    if tail and excess:
-        raise cursor.error(NotCanonical, "Z85 text", at=0, expected=f"{size} bytes", actual=len(data))
+    excess = b"" if size is None else data[size:]
+    if size is not None and (len(data) < size or (tail and excess)):
+        kind = Truncated if len(data) < size else NotCanonical
+        raise error("Z85 text", 0, f"{size} bytes", len(data), kind)
     if len(excess) > 3 or any(excess):
-        raise cursor.error(
-            NotCanonical, "Z85 padding", at=0, expected="at most 3 zero bytes", actual=excess[:8].hex(" ")
-        )
+        raise error("Z85 padding", 0, "at most 3 zero bytes", excess[:8].hex(" "))
     return data[:size]
 
 
@@ -202,10 +181,10 @@ class Descriptor:
             raise UsageError(f"{_WHAT}: {problem}")
 
     def _problem(self) -> str | None:
-        for _, name, kind in MEMBERS:
-            value = getattr(self, name)
-            if not isinstance(value, kind) and not (name == "offset" and value is None):
-                return f"{name} must be of type {kind.__name__}, not {type(value).__name__}"
+        for name, field, kind in MEMBERS:
+            value = getattr(self, field)
+            if (not isinstance(value, kind) or isinstance(value, bool)) and not (name == "offset" and value is None):
+                return f"{name} must be of type {kind.__name__}, not {value!r:.60}"
         if self.storage_type not in STORAGE_TYPES:
             return f"storageType {self.storage_type!r} is not one of {', '.join(STORAGE_TYPES)}"
         if not 0 <= self.size_in_bytes <= _INT32_MAX:
@@ -242,14 +221,8 @@ class Descriptor:
             members = parse_json(text if isinstance(text, str) else bytes(text), source, _WHAT)
         if not isinstance(members, Mapping):
             raise _error(source, "a JSON object", type(members).__name__)
-        values: dict[str, Any] = {}
-        for name, field, kind in MEMBERS:
-            value = values[field] = members.get(name)
-            if name == "offset" and value is None:
-                continue
-            if not isinstance(value, kind) or isinstance(value, bool):
-                raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
+            values: dict[str, Any] = {field: members.get(name) for name, field, _ in MEMBERS}
             return cls(**values)
         except UsageError as err:
             raise _error(source, "a valid descriptor", str(err).removeprefix(f"{_WHAT}: ")) from None

@@ -39,7 +39,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -814,10 +814,6 @@ class GlobalIndexMeta:
     source_meta: bytes | None = None
 
 
-_OF_GLOBAL_INDEX = {one.name: f"_{one.name.upper()}" for one in fields(GlobalIndexMeta)}
-"""Fields of `GlobalIndexMeta`, and what the manifest calls them."""
-
-
 @dataclass(frozen=True, slots=True)
 class IndexManifestEntry:
     """One index file of a snapshot.
@@ -941,28 +937,29 @@ def _record(entry: IndexManifestEntry) -> dict[str, Any]:
     check_type(entry, IndexManifestEntry, "an item of entries", "an IndexManifestEntry")
     if entry.kind not in KINDS:
         raise UsageError(f"{entry.file_name}: kind {entry.kind!r} is neither ADD nor DELETE")
-    index = entry.global_index and {
-        field: list(value) if isinstance(value := getattr(entry.global_index, name), tuple) else value
-        for name, field in _OF_GLOBAL_INDEX.items()
-    }
-    return {
+    index, vectors = entry.global_index, entry.vectors
+    return {field: getattr(entry, name) for name, field in _members(IndexManifestEntry).items()} | {
         "_VERSION": VERSION,
         "_KIND": KINDS.index(entry.kind),
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
-        _RANGES: entry.vectors
-        if entry.vectors is None
+        _RANGES: None
+        if vectors is None
         else [
             {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality}
-            for meta in entry.vectors
+            for meta in vectors
         ],
-        "_EXTERNAL_PATH": entry.external_path,
-        _GLOBAL_INDEX: index,
+        _GLOBAL_INDEX: index
+        and {
+            field: list(value) if isinstance(value := getattr(index, name), tuple) else value
+            for name, field in _members(GlobalIndexMeta).items()
+        },
     }
+
+
+@cache
+def _members(kind: type[IndexManifestEntry | GlobalIndexMeta]) -> dict[str, str]:
+    """Return what the manifest calls the fields of a class."""
+    names = {one.name: f"_{one.name.upper()}" for one in fields(kind)}
+    return {name: _RANGES if name == "vectors" else field for name, field in names.items()}
 
 
 def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManifestEntry:
@@ -984,21 +981,12 @@ def _entry(record: Mapping[str, Any], number: int, cursor: Cursor) -> IndexManif
     if index:
         for field_id in (index["_INDEX_FIELD_ID"], *(index.get("_EXTRA_FIELD_IDS") or ())):
             _check_int(field_id, "field id", where, cursor)
-        members = {name: index.get(field) for name, field in _OF_GLOBAL_INDEX.items()}
+        members = {name: index.get(field) for name, field in _members(GlobalIndexMeta).items()}
         ids = members["extra_field_ids"]
         index = GlobalIndexMeta(**members | {"extra_field_ids": None if ids is None else tuple(ids)})
-    return IndexManifestEntry(
-        record["_INDEX_TYPE"],
-        record["_FILE_NAME"],
-        record["_FILE_SIZE"],
-        record["_ROW_COUNT"],
-        record["_PARTITION"],
-        record["_BUCKET"],
-        KINDS[kind],
-        None if ranges is None else _vectors(ranges, where, cursor),
-        record.get("_EXTERNAL_PATH"),
-        index,
-    )
+    values = {name: record.get(field) for name, field in _members(IndexManifestEntry).items()}
+    vectors = None if ranges is None else _vectors(ranges, where, cursor)
+    return IndexManifestEntry(**values | {"kind": KINDS[kind], "vectors": vectors, "global_index": index})
 
 
 def _check_int(value: int, what: str, where: str, cursor: Cursor) -> None:

@@ -29,9 +29,8 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.formats import HEAD_BYTES, Format
 from dvcodec.io import open_source
-from dvcodec.ops.built_in import BUILT_IN, format_named
 from dvcodec.ops.convert import convert
-from dvcodec.ops.read import sniff
+from dvcodec.ops.read import BUILT_IN, format_named, sniff
 from dvcodec.ops.verify import verify
 
 __all__ = ["LAWS", "Case"]
@@ -251,16 +250,8 @@ def the_door(case: Case) -> None:
 LAWS: Mapping[str, Callable[[Case], None]] = {
     law.__name__: law
     for law in (
-        golden_files,
-        round_trip,
-        truncation,
-        trailing_bytes,
-        flipped_bits,
-        any_bytes,
-        limits,
-        buffers,
-        detection,
-        the_door,
+        *(golden_files, round_trip, truncation, trailing_bytes, flipped_bits, any_bytes),
+        *(limits, buffers, detection, the_door),
     )
 }
 """All laws by name."""

@@ -22,14 +22,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cli_runner import run
 from faults.deletes import delete
-from faults.writers import WRITERS, CommandFailed
+from faults.writers import WRITERS
 
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.link", "os.symlink", "os.truncate")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 LOADED = ("dvcodec.lance", "dvcodec.paimon", "dvcodec.tables", "dvcodec.zap", "fastavro", "pandas", "pyarrow.parquet")
-"""Once, not by every fork; and all commands."""
+"""Once, not by every fork."""
 FSYNC, FDOPEN = os.fsync, os.fdopen
 
 
@@ -102,8 +101,6 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
             delete(Path(out))
         else:
             WRITERS[order["writer"]].write(Path(order["inputs"]), Path(out))
-    except CommandFailed as err:
-        return {"error": "CommandFailed", "text": err.args[1], "steps": steps.seen}
     except OSError as err:
         return {"error": type(err).__name__, "errno": err.errno, "filename": err.filename, "text": str(err)}
     return {"error": None, "steps": steps.seen}
@@ -111,7 +108,6 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
 
 def serve() -> None:
     """Answer orders until standard input ends."""
-    run("--help")
     for name in LOADED:
         import_module(name)
     for line in sys.stdin:

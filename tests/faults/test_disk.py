@@ -13,7 +13,7 @@ import pytest
 from dvcodec.io import open_sink
 from faults.conftest import Disk, Order
 from faults.deletes import GONE, delete, ids, make
-from faults.writers import PARTIAL, WRITERS, CommandFailed, Writer, params
+from faults.writers import PARTIAL, WRITERS, Writer, params
 from samples.id_tables import MAKERS
 
 every_writer = pytest.mark.parametrize("writer", params(WRITERS))
@@ -44,39 +44,6 @@ def sizes_of(writer: Writer, inputs: Path, folder: Path) -> list[int]:
     put_old(writer, inputs, out)
     writer.write(inputs, out)
     return [len(data) for name, data in contents(out).items() if name != "other"]
-
-
-def complaint(writer: Writer, inputs: Path, out: Path) -> str:
-    """Return what a failing writer has to say: one line that names the file, not the temporary one."""
-    with pytest.raises((OSError, CommandFailed)) as caught:
-        writer.write(inputs, out)
-    if isinstance(caught.value, CommandFailed):
-        code, text = caught.value.args
-        assert code == 2
-        assert text.startswith("dvcodec: ")
-        assert text.count("\n") == 1
-    else:
-        assert isinstance(caught.value, OSError)
-        text = str(caught.value)
-        assert Path(str(caught.value.filename)).is_relative_to(out), text
-    assert str(out) in text
-    assert ".partial" not in text
-    return str(text)
-
-
-@every_writer
-@pytest.mark.parametrize("room", [0, PAGE, 4 * PAGE])
-def test_full_disk(writer: Writer, room: int, tmp_path: Path, disk: Disk) -> None:
-    inputs = prepared(writer, tmp_path)
-    out = disk.mount("size=1m") / "out"
-    put_old(writer, inputs, out)
-    before = contents(out)
-    disk.fill(but=room)
-    if sum(-(-size // PAGE) * PAGE for size in sizes_of(writer, inputs, tmp_path)) <= room:
-        writer.write(inputs, out)
-        return
-    assert os.strerror(errno.ENOSPC) in complaint(writer, inputs, out)
-    assert contents(out) == before
 
 
 @pytest.mark.parametrize("kind", MAKERS)

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from cli_runner import run
 from dvcodec import RowSet, iceberg, lance, paimon, puffin, verify, zap
 from dvcodec.tables import open_table
 from dvcodec.tables.convert import ENTRIES, convert_table
-from dvcodec.tables.snapshots.live import export_live
 from samples import delta_log
 
-__all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "params"]
+__all__ = ["PARTIAL", "VECTORS", "WRITERS", "Writer", "check_folder", "params"]
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 """Names of what a killed writer may leave: hidden, and with no format's suffix."""
@@ -142,25 +139,6 @@ def convert_all(folder: Path, out: Path) -> None:
     convert_table(open_table(str(folder / "t")), "iceberg", str(out / "new"), reference_in_place=False)
 
 
-def export(folder: Path, out: Path) -> None:
-    export_live(open_table(str(folder / "t")), out / "x.parquet")
-
-
-def command(line: str, code: int = 0) -> Callable[[Path, Path], object]:
-    """Run the command line; ``IN`` and ``OUT`` stand for the folders."""
-
-    def write(folder: Path, out: Path) -> None:
-        result = run(*(word.replace("IN/", f"{folder}/").replace("OUT/", f"{out}/") for word in line.split()))
-        if result.code != code:
-            raise CommandFailed(result.code, result.err)
-
-    return write
-
-
-class CommandFailed(Exception):
-    """A command ended with another exit code than it should: the code, and standard error."""
-
-
 WRITERS = (
     Writer(
         "iceberg",
@@ -179,16 +157,8 @@ WRITERS = (
     ),
     Writer("zap-merge-in-place", segments_in, merge_in_place, "a.zap", check_segment, "a.zap"),
     Writer("convert-table", table_in, convert_all, None, check_any),
-    Writer("export-live", table_in, export, "x.parquet", pq.read_table),
-    Writer(
-        "cli-zap-merge",
-        segments_in,
-        command("zap merge IN/a.zap IN/b.zap --drop IN/a.zap=1-3 -o OUT/x.zap --numbers OUT/n.json"),
-        None,
-        check_any,
-    ),
 )
-"""One file, in place, several, by Arrow, by the command line. All write by `io.open_sink`."""
+"""One file, in place, several. All write by `io.open_sink`."""
 
 
 def params(writers: Iterable[Writer]) -> list[Any]:

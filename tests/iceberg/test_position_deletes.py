@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import Recorder
 from cases import each
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core.errors import NotCanonical
@@ -39,7 +38,6 @@ def columns(paths: Any = PATHS, positions: Any = POSITIONS) -> Any:
 
 FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (columns(), {}),
-    "sorted": (columns(sorted(PATHS), [1, 1, 3, 5, 0]), {}),
     "large strings": (columns(pa.array(PATHS, pa.large_string())), {}),
     "dictionary": (columns(pa.array(PATHS).dictionary_encode()), {}),
     "no dictionary in the file": (columns(), {"use_dictionary": False}),
@@ -48,7 +46,6 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "uint64 positions": (columns(positions=pa.array(POSITIONS, pa.uint64())), {}),
     "chunks": (pa.concat_tables([columns(), columns()]), {}),
     "other columns": (columns().append_column("row", [[{"id": 1}] * 5]).select(["row", "pos", "file_path"]), {}),
-    "zstd": (columns(), {"compression": "zstd"}),
 }
 
 
@@ -105,14 +102,6 @@ def test_damaged_pages(tmp_path: Path) -> None:
     path.write_bytes(whole[:4] + bytes(60) + whole[64:])
     with pytest.raises(NotCanonical, match=r"deletes.parquet: Parquet file: expected readable values"):
         read_position_deletes(path)
-
-
-def test_row_groups_are_read_by_range() -> None:
-    table = columns([f"file-{i % 7}" for i in range(200_000)], [(i * 7919) % 1_000_003 for i in range(200_000)])
-    source = Recorder(parquet(table, row_group_size=20_000, compression="none"))
-    found = read_position_deletes(source)
-    assert sum(map(len, found.values())) == 200_000
-    assert max(size for _, size in source.reads) < source.size // 4
 
 
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "s3://x/\u00e9.parquet"]), st.integers(0, 2**40)), max_size=60)

@@ -112,18 +112,7 @@ def test_a_size_that_is_denied(teller: Teller, get: Said, error: type[StoreError
     assert teller.asked == ["HEAD", "GET"]
 
 
-def test_a_web_address_that_may_be_read_but_not_asked_for_its_size(teller: Teller) -> None:
-    teller.said = {"HEAD": [(403, {}, b"")], "GET": [(206, STAMP | {"Content-Range": "bytes 0-0/9"}, b"x")]}
-    store, key = open_store(f"{teller.url}/a?sig=geheim", QUICK)
-    assert store.head(key).size == 9
-
-
 class TestLists:
-    def test_a_folder_that_the_server_does_not_know(self, teller: Teller) -> None:
-        teller.said = {"GET": [refusal(404, "NoSuchKey")]}
-        assert list(store_of(teller).list_all("none")) == []
-        assert store_of(teller).list_folder("none") == ([], [])
-
     def test_an_error_after_names_without_order(self, teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
         """It cannot be gone on with after the last name: names would be lost, so that the list fails."""
         monkeypatch.setattr("dvcodec.io.store.objects.PAGE", 2)

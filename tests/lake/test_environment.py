@@ -97,12 +97,6 @@ def test_one_identity(
     assert server.seen == [sent]
 
 
-def test_plain_http_needs_no_option(server: Recorder) -> None:
-    store, key = open_store(f"{server.url}/k")
-    found = store.get(key)
-    assert (bytes(found.data), found.found.modified_ms) == (b"x", 1_445_412_480_000)
-
-
 @pytest.mark.parametrize(
     ("url", "options", "is_unproven"),
     [
@@ -118,15 +112,6 @@ def test_another_server_of_s3_has_to_prove_that_it_excludes(
     store, _ = open_store(url, USUAL | options)
     assert isinstance(store, ObjectStore)
     assert store._is_unproven is is_unproven
-
-
-@pytest.mark.parametrize(("scheme", "flag"), [("s3", "allow_http"), ("gs", "skip_signature"), ("az", "use_emulator")])
-def test_an_empty_flag_is_off_for_its_own_cloud(scheme: str, flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    values: dict[str, Any] = {}
-    for name in ("AWS_ALLOW_HTTP", "GOOGLE_SKIP_SIGNATURE", "AZURE_USE_EMULATOR"):
-        monkeypatch.setenv(name, "")
-    complete(scheme, StoreOptions.of(PAIR), values)
-    assert [name for name, value in values.items() if value == "false"] == [flag]
 
 
 ROLE = "/latest/meta-data/iam/security-credentials/"
@@ -301,16 +286,3 @@ class TestLogins:
         monkeypatch.setitem(sys.modules, "boto3", None)
         with pytest.raises(MissingExtra, match=r"^boto3 is needed here .*'dvcodec\[aws\]'"):
             open_store("s3://lake/k", {"profile": "p1"})
-
-    @pytest.mark.parametrize(
-        "variables", [{}, {"AWS_ENDPOINT_URL": ""}, {"AWS_SESSION_TOKEN": ""}, OTHER], ids=["", "url", "token", "pair"]
-    )
-    def test_a_profile_without_keys_and_login(
-        self, server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
-    ) -> None:
-        """It has the endpoint alone, and its keys are those of the options, without another's token."""
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        credentials.write_text(f"[p1]\nregion = x\nendpoint_url = {server.url}/\n")
-        read(PAIR | {"profile": "p1"})
-        assert server.seen == [("OPTION", None)]

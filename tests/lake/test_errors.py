@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,24 +106,6 @@ class TestRefusals:
             assert len(held.watched.traffic()) == refusal.requests
 
 
-def test_refusals_on_the_command_line(held: Bucket) -> None:
-    fault = Fault("error", status=403, code="AccessDenied", message=WORDS, times=None)
-    held.watched.fail(fault)
-    for arguments, action in (
-        (("verify", f"{held.url}/vectors.puffin"), "read"),
-        (("audit", f"{held.url}/t"), "list"),
-        (("verify", f"{held.url}/t/"), "list"),
-    ):
-        line = one_line(command(held, *arguments))
-        assert line.startswith(arguments[1].rstrip("/"))
-        assert f": cannot {action}: denied: 403 Forbidden AccessDenied ({WORDS})" in line
-    held.watched.clear()
-    held.watched.fail(replace(fault, method="PUT"))
-    target = f"{held.url}/new.puffin"
-    line = one_line(command(held, "merge", f"{held.url}/vectors.puffin", "-o", target))
-    assert line.startswith(f"{target}: cannot write: denied: 403 ")
-
-
 class TestServers:
     """The servers' own refusals."""
 
@@ -162,14 +144,3 @@ class TestBrokenAnswers:
         for number, record in enumerate(said, 1):
             assert record.getMessage().startswith(f"GET {held.url}/vectors.puffin: ")
             assert f": retry in 0.0 s, {number} of 2" in record.getMessage()
-
-    def test_the_log_of_the_command_line(self, held: Bucket) -> None:
-        held.watched.fail(Fault("error", "GET"))
-        result = command(held, "verify", f"{held.url}/vectors.puffin", "-v")
-        assert result.code == 0
-        repeated, summary = result.err.splitlines()
-        assert repeated.startswith(f"dvcodec: GET {held.url}/vectors.puffin: throttled (503 ")
-        assert repeated.endswith("): retry in 0.0 s, 1 of 2")
-        assert summary.startswith("dvcodec: object stores: ")
-        assert summary.endswith(" 0 written, 1 retried")
-        assert SECRET not in command(held, "verify", f"{held.url}/vectors.puffin", "-vv").err

@@ -53,18 +53,6 @@ def names(bucket: Bucket) -> set[str]:
     return {file.location.partition("my table/")[2] for file in Storage(bucket.options).walk(f"{bucket.url}/my table")}
 
 
-def test_pylance_reads_the_rest_and_writes_on(bucket: Bucket) -> None:
-    done = delete(bucket, 3, 30, *range(50, 75))
-    assert (done.snapshot, done.files, done.removed, done.retries) == (2, 3, 1, 0)
-    left = set(range(100)) - {3, 30, *range(50, 75)}
-    assert ids(bucket) == left
-    dataset(bucket).delete("id = 4")
-    assert delete(bucket, 5, 31).snapshot == 4
-    assert ids(bucket) == left - {4, 5, 31}
-    assert audit(open_table(f"{bucket.url}/my table", storage_options=bucket.options)).findings == ()
-    assert not [name for name in names(bucket) if ".manifest-" in name]
-
-
 def test_a_rival_between_is_merged_with(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Storage.put_if_absent
     turns = [0]

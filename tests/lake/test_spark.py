@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -91,36 +91,6 @@ class TestRequests:
         assert seen[0].most_at_once >= 4
         assert set(seen[0].objects.values()) == {1}
 
-    def test_audit(self, spark: SparkSession, filled: Bucket) -> None:
-        from dvcodec.spark import jobs
-
-        with filled.watched.watch() as seen:
-            found = jobs.audit(f"{filled.url}/t", spark=spark, storage_options=filled.options).collect()
-        assert [row["crc_ok"] for row in found] == [True] * FILES
-        assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
-        assert seen[0].most_at_once >= 4
-
-
-class TestRows:
-    """What is read is what local files give."""
-
-    def test_prefix_pattern_and_file(self, spark: SparkSession, s3: Bucket, tmp_path: Path) -> None:
-        puffins(tmp_path / "a", 3)
-        puffins(tmp_path / "b" / "deep", 2)
-        s3.upload(tmp_path, "t")
-        s3.put({"t/_temporary/x.puffin": b"no vectors", "t/a/.hidden": b"nor here"})
-
-        def found(*paths: str) -> list[Any]:
-            return [tuple(row) for row in read(spark, s3, *paths).drop("container", "dv").collect()]
-
-        def local(*paths: str) -> list[Any]:
-            loaded = spark.read.format("dvcodec").load([f"{tmp_path}/{path}" for path in paths])
-            return [tuple(row) for row in loaded.drop("container", "dv").collect()]
-
-        assert found(f"{s3.url}/t") == local("a", "b")
-        assert found(f"{s3.url}/t/**/000[12].puffin") == local("**/000[12].puffin")
-        assert found(f"{s3.url}/t/a/0001.puffin", f"{s3.url}/t/b") == local("a/0001.puffin", "b")
-
 
 class TestWriting:
     @pytest.mark.parametrize("target", ["iceberg", "delta", "paimon64"])
@@ -140,17 +110,6 @@ class TestWriting:
         # What no manifest names is not there for readers; `committed` shows it.
         s3.put({f"out/{Path(containers[0]).name}.copy": b"junk"})
         assert read(spark, s3, f"{s3.url}/out").count() == FILES
-
-    def test_failed_write_shows_nothing(self, spark: SparkSession, s3: Bucket, many: Path) -> None:
-        from pyspark.errors import PySparkException
-
-        vectors = spark.read.format("dvcodec").load(str(many / "t")).select("data_file", "dv")
-        writer = vectors.union(vectors.limit(1)).write.format("dvcodec").mode("append").options(**spelled(s3.options))
-        with pytest.raises(PySparkException, match="two vectors for the data file"):
-            writer.save(f"{s3.url}/out")
-        (marker,) = keys_of(s3)
-        assert "/_writing-" in marker
-        assert read(spark, s3, f"{s3.url}/out").count() == 0
 
 
 def keys_of(bucket: Bucket) -> list[str]:

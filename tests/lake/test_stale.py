@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from dvcodec import RowSet, iceberg
-from dvcodec.io import Storage, open_sink, open_source, remove
+from dvcodec.io import Storage, open_source
 from dvcodec.io.store import ObjectChanged
 from dvcodec.tables import open_table
-from dvcodec.tables.auditing import audit
 from lake import tables
 from lake.buckets import Bucket
 from samples.delta_log import commit, data_file, descriptor
@@ -25,29 +24,6 @@ LARGE = 5 << 20
 
 def pattern(letter: bytes, size: int) -> bytes:
     return letter * size
-
-
-class TestTables:
-    def test_commits_of_another_writer(self, s3: Bucket, tmp_path: Path) -> None:
-        """Ten of them, each seen by who opens the table anew, in one process."""
-        folder = tables.delta_table(tmp_path / "t", files=2)
-        url = s3.upload(folder, "t")
-        table = open_table(url, storage_options=s3.options)
-        first = table.snapshot()
-        for version in range(2, 12):
-            add = data_file(folder, f"more-{version}.parquet", 0)
-            add |= {
-                "deletionVector": descriptor(
-                    folder, f"deletion_vector_{uuid.UUID(int=version)}.bin", tables.rows(version)
-                )
-            }
-            commit(folder, version, "WRITE", {"add": add})
-            s3.upload(folder, "t")
-            now = open_table(url, storage_options=s3.options)
-            assert now.snapshot().info.id == version
-            assert len(now.snapshot().vectors) == version + 1
-            assert not audit(now).findings
-        assert (first.info.id, table.snapshot(1).info.id) == (1, 1)
 
 
 REPLACEMENTS = [
@@ -96,17 +72,6 @@ class TestOwnWrites:
             found = iceberg.read_deletion_vectors(url, storage_options=storage)
             assert found == {"a": RowSet(range(row + 1))}
             assert storage.names(root) == ["t"]
-
-    def test_removed(self, folder: tuple[str, Storage]) -> None:
-        root, storage = folder
-        with open_sink(f"{root}/a", storage_options=storage) as sink:
-            sink.write(b"a")
-        assert storage.read(f"{root}/a") == b"a"
-        assert storage.names(root) == ["a"]
-        remove(f"{root}/a", storage_options=storage)
-        with pytest.raises(FileNotFoundError):
-            storage.read(f"{root}/a")
-        assert storage.names(root) == []
 
     def test_a_table_that_is_opened_again(self, counted_s3: Bucket, tmp_path: Path) -> None:
         """The first time uses what was listed before; the second time asks anew, of this table alone."""

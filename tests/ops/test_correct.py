@@ -95,12 +95,6 @@ def test_two_wrong_bytes_are_refused_with_the_first_error() -> None:
         correct(damaged)
 
 
-def test_a_correction_is_shown_without_its_bytes() -> None:
-    found = correct(flipped(FRAMES["no rows"], 80))
-    change = "Change(offset=10, before=1, after=0)"
-    assert repr(found).startswith(f"Correction(rows=RowSet([]), changes=({change},), doubt=")
-
-
 def test_an_answer_without_a_valid_structure_is_none() -> None:
     """The bit that the checksum names is in a bitmap that is corrupt with and without it."""
     invalid = framed(b"\1\0\0\0\0\0\0\0" + b"\0\0\0\0" + b"\xff" * 30)

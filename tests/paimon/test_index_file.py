@@ -121,13 +121,6 @@ def test_position_above_31_bits_needs_64(position: int) -> None:
     assert paimon.decode(paimon.encode(rows, layout="bitmap64")) == rows
 
 
-def test_errors_are_placed_in_the_file() -> None:
-    frame = FRAMES[32]
-    with pytest.raises(BadMagic) as caught:
-        paimon.decode(frame[:4] + bytes(4) + frame[8:], verify_checksum=False, base=100)
-    assert caught.value.offset == 104
-
-
 # ---------------------------------------------------------------------- metadata
 
 
@@ -190,13 +183,6 @@ def test_magic_of_another_format_is_refused() -> None:
 
 
 # ---------------------------------------------------------------------- whole files
-
-
-def test_two_vectors_for_a_data_file_are_a_usage_error() -> None:
-    out = io.BytesIO()
-    (first,) = paimon.write_deletion_vectors(out, {"a": A})
-    with pytest.raises(UsageError, match="two vectors for the data file 'a'"):
-        paimon.read_deletion_vectors(out.getvalue(), [first, first])
 
 
 # ---------------------------------------------------------------------- writing one file

@@ -66,16 +66,6 @@ def test_what_real_manifests_name_is_there(vectors: Path) -> None:
 PLAIN = IndexManifestEntry(DELETION_VECTORS, "index-0", 33, 1)
 
 
-def test_manifest_is_written_to_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "index-manifest-0"
-    write_index_manifest(path, iter([PLAIN, replace(PLAIN, bucket=5)]))
-    assert read_index_manifest(path) == [PLAIN, replace(PLAIN, bucket=5)]
-    before = path.read_bytes()
-    with pytest.raises(UsageError):
-        write_index_manifest(path, [PLAIN, replace(PLAIN, file_size=2**63)])
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
-
-
 @each(
     "changes",
     [
@@ -236,12 +226,6 @@ def test_cardinality_of_a_vector_may_be_missing() -> None:
     schema = changed(lambda fields: ranges_of(fields).pop())
     (entry,) = read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
     assert entry.vectors == (DeletionVectorMeta("a", 1, 24, None),)
-
-
-def test_fields_may_stand_in_any_order() -> None:
-    schema = changed(lambda fields: fields.reverse())
-    (entry,) = read_index_manifest(manifest(schema, record_of(_BUCKET=7, _DELETIONS_VECTORS_RANGES=[vector_of()])))
-    assert (entry.bucket, entry.vectors) == (7, (DeletionVectorMeta("a", 1, 24, 2),))
 
 
 # ---------------------------------------------------------------------- fields that are not known

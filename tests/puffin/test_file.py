@@ -16,7 +16,6 @@ from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, enc
 from samples.puffin import lz4_frame, zstd_frame
 
 SAMPLE = b"some blob \0 binary data \xf0\x9f\xa4\xaf that is not very very very very very very long, is it?"
-OLD = b"what stood here before"
 
 
 def container(stored: bytes, codec: str | None = None, **changes: Any) -> bytes:
@@ -49,16 +48,6 @@ def test_java_sample_file_holds_two_blobs(vectors: Path, name: str) -> None:
         assert [bytes(reader.read(blob)) for blob in reader.blobs] == [b"abcdefghi", SAMPLE]
 
 
-def test_uncompressed_sample_file_is_written_byte_for_byte(vectors: Path, tmp_path: Path) -> None:
-    path = tmp_path / "sample.puffin"
-    with PuffinWriter(path, {"created-by": "Test 1234"}) as writer:
-        writer.add("some-blob", b"abcdefghi", fields=[1], snapshot_id=2, sequence_number=1)
-        writer.add("some-other-blob", SAMPLE, fields=[2], snapshot_id=2, sequence_number=1)
-    expected = (vectors / "iceberg/puffin-v1/sample-metric-data-uncompressed.bin").read_bytes()
-    assert path.read_bytes() == expected
-    assert writer.file_size == len(expected)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -77,7 +66,7 @@ def test_stored_blobs_are_copied_byte_for_byte(vectors: Path, name: str) -> None
     assert out.getvalue() == data
 
 
-@each("size", [0, 1, 255, 256, 257, 65791, 65792, 100_000])
+@each("size", [0, 1, 100_000])
 @each("codec", ["zstd", "lz4"])
 def test_compressed_blob_is_decompressed(codec: str, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + bytes(size % 256)
@@ -119,22 +108,9 @@ def test_blob_outside_of_the_blobs_is_refused(offset: int, length: int) -> None:
     [
         ("zstd", b"", Truncated),
         ("zstd", lz4_frame(b"x"), BadMagic),
-        ("lz4", zstd_frame([(3, 65)], 3), BadMagic),
-        ("zstd", zstd_frame([(3, 65)], 3)[:5], Truncated),
-        ("zstd", zstd_frame([(3, 65)], 3)[:-1], Truncated),
-        ("zstd", zstd_frame([(3, 65)], 2), NotCanonical),
-        ("zstd", zstd_frame([(3, 65)], 4), NotCanonical),
-        ("zstd", zstd_frame([(3, 65)], 0), NotCanonical),
         ("zstd", zstd_frame([(3, 65)], 3) + b"tail", NotCanonical),
-        ("zstd", b"\x28\xb5\x2f\xfd\x00\x38\x1b\x00\x00A", NotCanonical),
         ("zstd", zstd_frame([(131072, 65)] * 40, 131072 * 40), LimitExceeded),
-        ("zstd", zstd_frame([(131072, 65)] * 40, 100), NotCanonical),
-        ("zstd", zstd_frame([(131072, 65)] * 40, 0), NotCanonical),
-        ("lz4", lz4_frame(b"x", stated=2**64 - 1), LimitExceeded),
         ("lz4", lz4_frame(b"x", stated=1_000_001), LimitExceeded),
-        ("lz4", lz4_frame(bytes(900_000), stated=100), NotCanonical),
-        ("lz4", lz4_frame(bytes(2_000_000), stated=100), LimitExceeded),
-        ("lz4", lz4_frame(b"x", sized=False), NotCanonical),
         ("lz4", lz4_frame(b"xyz") + b"tail", NotCanonical),
     ],
 )
@@ -170,37 +146,6 @@ def test_metadata_says_where_a_blob_went() -> None:
         assert reader.footer.properties == {"created-by": "me"}
         assert [bytes(reader.read(blob)) for blob in reader.blobs] == [b"abc", b"", b"defg"]
     assert writer.file_size == len(out.getvalue())
-
-
-class Boom(Exception):
-    """Not one of ours."""
-
-
-def raise_in_block(writer: PuffinWriter) -> None:
-    add(writer)
-    raise Boom
-
-
-def break_the_footer(writer: PuffinWriter) -> None:
-    add(writer, fields=[object()])
-
-
-def ask_for_lz4(writer: PuffinWriter) -> None:
-    add(writer, compression="lz4")
-
-
-@each(("fail", "kind"), [(raise_in_block, Boom), (break_the_footer, TypeError), (ask_for_lz4, UsageError)])
-@each("existed", [False, True])
-def test_failed_write_leaves_the_old_file_and_no_litter(
-    fail: Callable[[PuffinWriter], None], kind: type[Exception], existed: bool, tmp_path: Path
-) -> None:
-    path = tmp_path / "x.puffin"
-    if existed:
-        path.write_bytes(OLD)
-    with pytest.raises(kind), PuffinWriter(path) as writer:
-        fail(writer)
-    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("x.puffin", OLD)] * existed
-    assert writer.file_size is None
 
 
 def test_blobs_are_added_inside_the_block_only() -> None:
@@ -277,6 +222,8 @@ def test_two_blobs_of_one_file_stay_so() -> None:
         ({F0: "x", F1: "x"}, "would both become"),
         ({F0: "\ud800", F2: "?"}, "would both become"),
         (lambda _: "same", "would both become"),
+        ({F0: F1.replace("s3:", "s3a:")}, "would both become"),
+        ({F0: "/t/x", F0.replace("s3:", "s3a:"): "/t/z"}, "cannot become both"),
     ],
 )
 def test_wrong_mappings_write_nothing(
@@ -298,11 +245,3 @@ def test_other_blobs_and_unknown_members_survive() -> None:
     out = io.BytesIO()
     assert rewrite_paths(blobs + encode_footer(footer), out, {"a": "b"}) == 1
     assert out.getvalue() == blobs + encode_footer(footer).replace(b'file":"a"', b'file":"b"')
-
-
-def test_large_file_is_copied_in_pieces() -> None:
-    blob = bytes(range(256)) * (70_000)
-    data = b"PFA1" + blob + encode_footer(Footer((BlobMetadata("t", (), 1, 1, 4, len(blob)),)))
-    out = io.BytesIO()
-    assert rewrite_paths(data, out, {}) == 0
-    assert out.getvalue() == data

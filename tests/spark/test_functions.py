@@ -21,7 +21,7 @@ from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError, dialects, mu
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import Magic
-from dvcodec.ops.built_in import format_of
+from dvcodec.ops.read import format_of
 from dvcodec.spark import functions, register
 from dvcodec.spark import vectors as spark_vectors
 from dvcodec.spark.compat import to_arrow

@@ -44,8 +44,8 @@ from dvcodec.formats import ContainerKind, VectorRef
 from dvcodec.io import is_url, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.io.target import named_as
-from dvcodec.ops.built_in import format_of
 from dvcodec.ops.convert import VectorStats, measure
+from dvcodec.ops.read import format_of
 from dvcodec.ops.verify import verify_source
 from dvcodec.puffin import BlobMetadata
 from dvcodec.tables.folder import Folder

@@ -36,11 +36,10 @@ from dvcodec.io import Source, is_url, open_sink
 from dvcodec.io.frames import read_frame
 from dvcodec.io.target import file_key, merge_spellings, path_below
 from dvcodec.ops import convert as conversion
-from dvcodec.ops import correct as correction
-from dvcodec.ops.built_in import format_of
 from dvcodec.ops.convert import diff as diff_rows
 from dvcodec.ops.convert import merge_inputs
-from dvcodec.ops.read import ALLOWED, sniff_source
+from dvcodec.ops.read import ALLOWED, format_of, sniff_source
+from dvcodec.ops.verify import correct as correct_frame
 
 
 def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
@@ -251,7 +250,7 @@ def correct(
             if ref.kind not in ALLOWED:
                 title = format_of(ref.kind.value).title
                 raise UsageError(f"{source.name}: only vectors in a frame with a checksum are corrected, not a {title}")
-            found = correction.correct(
+            found = correct_frame(
                 read_frame(source, ref.offset, ref.size, limits).view,
                 cardinality=ref.cardinality if cardinality is None else cardinality,
                 limits=limits,

@@ -172,35 +172,6 @@ def read_small(path: str, most: int) -> bytes | None:
         return file.read(most)
 
 
-class ReadAhead:
-    """A source with one range read ahead.
-
-    Args:
-        source: the underlying source.
-        start: offset of the range in bytes.
-        size: size of the range in bytes; it is clipped to the end of the source.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-
-    def __init__(self, source: Source, start: int, size: int) -> None:
-        self.name = source.name
-        self._source, self._start, self._data = source, start, read_up_to(source, start, size).view
-
-    @property
-    def size(self) -> int:
-        """Bytes of the source."""
-        return self._source.size
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """Return `size` bytes from `offset`; see `Source.read`."""
-        local = offset - self._start
-        if self._data and local >= 0 and local + size <= len(self._data):
-            return self._data[local : local + size]
-        return self._source.read(offset, size)
-
-
 def _file_source(file: BinaryIO, name: str) -> Source:
     if not file.seekable():
         return object_source(file.read(), name)
@@ -351,33 +322,39 @@ def by_windows(source: Source, offsets: Sequence[int], sizes: Sequence[int]) -> 
     there = (starts >= 0) & (lengths > 0) & (lengths <= source.size - starts)
     order = np.argsort(starts[there], kind="stable")
     windows = coalesce(starts[there][order], lengths[there][order], REMOTE_WINDOW_BYTES)
-    return _WindowSource(source, [(start, stop) for _, _, start, stop in windows])
+    return ReadAhead(source, *((start, stop) for _, _, start, stop in windows))
 
 
-class _WindowSource:
-    """A source that reads whole windows and keeps the last one."""
+class ReadAhead:
+    """A source that reads ranges of another whole, when the first of their bytes are asked for, and keeps the last one.
 
-    remote = True
+    Args:
+        source: the underlying source.
+        windows: first byte and end of each range, ascending; clipped to the end of the source.
+    """
 
-    def __init__(self, source: Source, windows: list[tuple[int, int]]) -> None:
+    def __init__(self, source: Source, *windows: tuple[int, int]) -> None:
         self.name = source.name
+        self.remote = getattr(source, "remote", False)
         self._source, self._windows = source, windows
         self._starts = [start for start, _ in windows]
         self._start, self._data = 0, memoryview(b"")
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Bytes of the source."""
         return self._source.size
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`; see `Source.read`."""
         if not self._start <= offset <= offset + size <= self._start + len(self._data):
             found = bisect_right(self._starts, offset) - 1
-            if found < 0 or offset + size > self._windows[found][1]:
+            if found < 0 or size < 0 or offset + size > self._windows[found][1]:
                 return self._source.read(offset, size)
             start, stop = self._windows[found]
-            self._start, self._data = start, self._source.read(start, stop - start)
+            self._start, self._data = start, read_up_to(self._source, start, stop - start).view
+            if offset + size > start + len(self._data):
+                return self._source.read(offset, size)  # beyond the end, which it says
         return self._data[offset - self._start :][:size]
 
 

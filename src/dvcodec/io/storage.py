@@ -624,14 +624,14 @@ class Storage:
 
         Args:
             location: path or URL, spelled as it will be opened.
-            ahead: offset and size (bytes) of a range to read now, as far as the file has it; reads within it make no
-                further request.
+            ahead: offset and size (bytes) of a range that is read at once, as far as the file has it, when the first
+                of its bytes are asked for.
 
         Raises:
             UsageError, OSError: see `open`.
         """
         with self.open(location) as source:
-            one = source if ahead is None else ReadAhead(source, *ahead)
+            one = source if ahead is None else ReadAhead(source, (ahead[0], sum(ahead)))
             with hold_source(location, one), ask_once():
                 yield one
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core import vector
@@ -27,8 +27,17 @@ from dvcodec.formats import Container, Format, VectorRef
 from dvcodec.iceberg import DEFAULT_CREATED_BY, check_blob
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
 from dvcodec.io.target import merge_spellings
-from dvcodec.ops.built_in import encodings, format_named, format_of
-from dvcodec.ops.read import CheckedFrame, ahead, read_vector, refuse_segment, sniff_source, survey_vectors
+from dvcodec.ops.read import (
+    CheckedFrame,
+    ahead,
+    encodings,
+    format_named,
+    format_of,
+    read_vector,
+    refuse_segment,
+    sniff_source,
+    survey_vectors,
+)
 
 DataFile = TypeVar("DataFile", bound="str | None")
 
@@ -169,9 +178,9 @@ class GapKeys:
     def __init__(self) -> None:
         self._left = _MAX_GAP_KEYS
 
-    def fit(self, *vectors: RowSet) -> bool:
-        """Whether these vectors, one after the other, have theirs."""
-        keys = sum((rows.max or 0) >> 32 for rows in vectors)
+    def fit(self, rows: RowSet) -> bool:
+        """Whether the next vector has its own."""
+        keys = (rows.max or 0) >> 32
         if keys >= self._left:
             return False
         self._left -= keys
@@ -243,21 +252,15 @@ def write(
         OSError: the file cannot be written.
     """
     check_target(to, f"cannot write {to!r}, only")
+    paths: Sequence[str | None] = list(vectors)
     if to == "iceberg":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
-        named = {path: rows for path, rows in vectors.items() if path is not None}
-        return iceberg.write_deletion_vectors(
-            target,
-            named,
-            created_by=created_by,
-            gap_keys=GapKeys().fit(*named.values()),
-            storage_options=storage_options,
-        )
+        paths = iceberg.java_blob_order({path: rows.cardinality for path, rows in vectors.items() if path is not None})
     if to not in _FILES and len(vectors) != 1:
         raise UsageError(f"a {to} file is exactly one vector, got {len(vectors)}")
-    gaps = GapKeys()
-    frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path, gaps)) for path, rows in vectors.items())
+    gaps, given = GapKeys(), cast("Mapping[str | None, RowSet]", vectors)
+    frames = (StoredFrame(path, given[path].cardinality, encode_frame(given[path], to, path, gaps)) for path in paths)
     return _write_frames(to, target, frames, created_by, storage_options)
 
 
@@ -273,9 +276,9 @@ def encode_frame(rows: RowSet, to: str, name: object, gaps: GapKeys) -> bytes:
     Raises:
         UsageError: rows that do not fit; the message names the vector `name`.
     """
-    if to in _SHARED:
-        return iceberg.encode(rows, gap_keys=gaps.fit(rows))
     try:
+        if to in _SHARED:
+            return iceberg.encode(rows, gap_keys=gaps.fit(rows))
         return paimon.encode(rows) if to == "paimon32" else format_of(to).write(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None

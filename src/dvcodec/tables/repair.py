@@ -36,7 +36,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import counted
 from dvcodec.core.usage import check_type
 from dvcodec.io.frames import read_frame
-from dvcodec.ops.correct import Correction, correct
+from dvcodec.ops.verify import Correction, correct
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.convert import FRAMED

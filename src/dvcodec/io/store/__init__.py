@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io.store.base import Fetched, LocalStore, Store, StoredObject
+from dvcodec.io.store.base import Fetched, LocalStore, RequestCounts, Store, StoredObject, request_counts
 from dvcodec.io.store.errors import (
     AccessDenied,
     BucketNotFound,
@@ -26,7 +26,6 @@ from dvcodec.io.store.errors import (
 )
 from dvcodec.io.store.objects import files_state, variables
 from dvcodec.io.store.options import StoreOptions
-from dvcodec.io.store.requests import RequestCounts, request_counts
 
 __all__ = [
     "AccessDenied",

@@ -111,45 +111,24 @@ _CLASSES: dict[Reason, type[StoreError]] = {
     Reason.TIMEOUT: StoreTimeout,
 }
 
-# Codes of S3 and compatible stores, and of Azure; GCS uses S3's.
+# Codes of S3 and compatible stores, and of Azure; GCS uses S3's. versitygw's XAdminUserNotFound has status 404.
 _CODES = {
-    "NoSuchKey": Reason.NO_OBJECT,
-    "NotFound": Reason.NO_OBJECT,
-    "NoSuchVersion": Reason.NO_OBJECT,
-    "BlobNotFound": Reason.NO_OBJECT,
-    "PathNotFound": Reason.NO_OBJECT,
-    "ResourceNotFound": Reason.NO_OBJECT,
-    "NoSuchBucket": Reason.NO_BUCKET,
-    "ContainerNotFound": Reason.NO_BUCKET,
-    "FilesystemNotFound": Reason.NO_BUCKET,
-    "AccessDenied": Reason.DENIED,
-    "AllAccessDisabled": Reason.DENIED,
-    "AuthorizationFailure": Reason.DENIED,
-    "AuthorizationPermissionMismatch": Reason.DENIED,
-    "InvalidAccessKeyId": Reason.BAD_CREDENTIALS,
-    "SignatureDoesNotMatch": Reason.BAD_CREDENTIALS,
-    "XAdminUserNotFound": Reason.BAD_CREDENTIALS,  # versitygw's, with status 404
-    "InvalidToken": Reason.BAD_CREDENTIALS,
-    "AuthenticationFailed": Reason.BAD_CREDENTIALS,
-    "ExpiredToken": Reason.EXPIRED,
-    "ExpiredTokenException": Reason.EXPIRED,
-    "TokenRefreshRequired": Reason.EXPIRED,
-    "RequestExpired": Reason.EXPIRED,
-    "SlowDown": Reason.THROTTLED,
-    "Throttling": Reason.THROTTLED,
-    "ThrottlingException": Reason.THROTTLED,
-    "RequestLimitExceeded": Reason.THROTTLED,
-    "TooManyRequests": Reason.THROTTLED,
-    "ServerBusy": Reason.THROTTLED,
-    "RequestTimeout": Reason.TIMEOUT,
-    "PreconditionFailed": Reason.CHANGED,
-    "ConditionNotMet": Reason.CHANGED,
-    "InvalidRange": Reason.RANGE,
-    "AuthorizationHeaderMalformed": Reason.REGION,
-    "PermanentRedirect": Reason.REGION,
-    "IllegalLocationConstraintException": Reason.REGION,
-    "ConditionalRequestConflict": Reason.CONFLICT,
-    "OperationAborted": Reason.CONFLICT,
+    code: reason
+    for reason, codes in {
+        Reason.NO_OBJECT: "NoSuchKey NotFound NoSuchVersion BlobNotFound PathNotFound ResourceNotFound",
+        Reason.NO_BUCKET: "NoSuchBucket ContainerNotFound FilesystemNotFound",
+        Reason.DENIED: "AccessDenied AllAccessDisabled AuthorizationFailure AuthorizationPermissionMismatch",
+        Reason.BAD_CREDENTIALS: "InvalidAccessKeyId SignatureDoesNotMatch XAdminUserNotFound InvalidToken "
+        "AuthenticationFailed",
+        Reason.EXPIRED: "ExpiredToken ExpiredTokenException TokenRefreshRequired RequestExpired",
+        Reason.THROTTLED: "SlowDown Throttling ThrottlingException RequestLimitExceeded TooManyRequests ServerBusy",
+        Reason.TIMEOUT: "RequestTimeout",
+        Reason.CHANGED: "PreconditionFailed ConditionNotMet",
+        Reason.RANGE: "InvalidRange",
+        Reason.REGION: "AuthorizationHeaderMalformed PermanentRedirect IllegalLocationConstraintException",
+        Reason.CONFLICT: "ConditionalRequestConflict OperationAborted",
+    }.items()
+    for code in codes.split()
 }
 _STATUSES = {
     401: Reason.BAD_CREDENTIALS,

@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
-from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.base import Fetched, Requests, Store, StoredObject
 from dvcodec.io.store.errors import Reason, StoreError, store_error, without_secrets
 from dvcodec.io.store.options import StoreOptions
-from dvcodec.io.store.requests import Requests
 
 Result = TypeVar("Result")
 _REASONS = (

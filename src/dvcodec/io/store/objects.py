@@ -22,10 +22,9 @@ from urllib.parse import unquote, urlsplit
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.core.extras import LazyModule
-from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.store.base import Fetched, Requests, Store, StoredObject
 from dvcodec.io.store.errors import ObjectExists, Reason, StoreError, error_text, store_error, without_secrets
 from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
-from dvcodec.io.store.requests import Requests
 
 if TYPE_CHECKING:
     import obstore

@@ -26,57 +26,30 @@ from dvcodec.core.errors import UsageError
 DEFAULT_CONCURRENCY = 32
 """Requests at once of one store's client."""
 _ALIASES = {
-    "endpoint_url": "endpoint",
-    "aws_endpoint": "endpoint",
-    "aws_endpoint_url": "endpoint",
-    "aws_endpoint_url_s3": "endpoint",
-    "azure_endpoint": "endpoint",
-    "azure_storage_endpoint": "endpoint",
-    "google_base_url": "endpoint",
-    "base_url": "endpoint",
-    "anonymous": "skip_signature",
-    "anon": "skip_signature",
-    "aws_skip_signature": "skip_signature",
-    "azure_skip_signature": "skip_signature",
-    "google_skip_signature": "skip_signature",
-    "aws_profile": "profile",
-    "aws_allow_http": "allow_http",
-    "azure_allow_http": "allow_http",
-    "google_allow_http": "allow_http",
+    alias: name
+    for name, aliases in {
+        "endpoint": "endpoint_url aws_endpoint aws_endpoint_url aws_endpoint_url_s3 azure_endpoint "
+        "azure_storage_endpoint google_base_url base_url",
+        "skip_signature": "anonymous anon aws_skip_signature azure_skip_signature google_skip_signature",
+        "profile": "aws_profile",
+        "allow_http": "aws_allow_http azure_allow_http google_allow_http",
+    }.items()
+    for alias in aliases.split()
 }
-# deltalake's options for locking and renaming: ignored here.
-_OF_DELTALAKE = (
-    "aws_s3_allow_unsafe_rename",
-    "aws_s3_locking_provider",
-    "delta_dynamo_table_name",
-    "mount_allow_unsafe_rename",
+_OF_DELTALAKE = re.compile(
+    "aws_s3_(allow_unsafe_rename|locking_provider)|delta_dynamo_table_name|mount_allow_unsafe_rename"
 )
-_OF_ALL = (
-    "endpoint",
-    "endpoint_url",
-    "anonymous",
-    "skip_signature",
-    "profile",
-    "allow_http",
-    "max_retries",
-    "retry_timeout",
-    "init_backoff",
-    "max_backoff",
-    "max_concurrency",
-    "proxy_url",
-)
+"""Options of deltalake for locking and renaming: ignored here."""
 _DURATIONS = ("timeout", "connect_timeout", "read_timeout", "pool_idle_timeout")
-_UNITS = {
-    "": 1.0,
-    "s": 1.0,
-    "sec": 1.0,
-    "seconds": 1.0,
-    "ms": 1e-3,
-    "m": 60.0,
-    "min": 60.0,
-    "minutes": 60.0,
-    "h": 3600.0,
+_KNOWN = {
+    "": "endpoint endpoint_url anonymous skip_signature profile allow_http max_retries retry_timeout init_backoff "
+    "max_backoff max_concurrency proxy_url timeout connect_timeout read_timeout pool_idle_timeout",
+    "s3": "aws_region aws_access_key_id aws_secret_access_key aws_session_token aws_endpoint_url",
+    "gs": "google_service_account google_service_account_key google_application_credentials",
+    "az": "azure_storage_account_name azure_storage_account_key azure_storage_sas_token azure_storage_endpoint",
 }
+"""Options by store, for suggestions."""
+_UNITS = {"": 1, "s": 1, "sec": 1, "seconds": 1, "ms": 1e-3, "m": 60, "min": 60, "minutes": 60, "h": 3600}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off", "")
 
@@ -135,7 +108,7 @@ class StoreOptions:
             if not isinstance(key, str):
                 raise UsageError(f"storage_options: keys must be str, not {key!r}")
             name = _ALIASES.get(key.lower(), key.lower())
-            if value is None or name in _OF_DELTALAKE:
+            if value is None or _OF_DELTALAKE.fullmatch(name):
                 continue
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if values.setdefault(name, text) != text:
@@ -177,19 +150,8 @@ class StoreOptions:
 
 def suggestion(name: str, scheme: str) -> str:
     """Return ``; did you mean ...?`` for a misspelled option, or an empty text."""
-    of_store = {
-        "s3": ("aws_region", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_endpoint_url"),
-        "gs": ("google_service_account", "google_service_account_key", "google_application_credentials"),
-        "az": (
-            "azure_storage_account_name",
-            "azure_storage_account_key",
-            "azure_storage_sas_token",
-            "azure_storage_endpoint",
-        ),
-    }
-    known = [*of_store.get(scheme, ()), *_OF_ALL, *_DURATIONS]
-    # The store's prefix is optional.
-    known += [one.partition("_")[2] for one in of_store.get(scheme, ())]
+    own = _KNOWN.get(scheme, "").split()
+    known = [*own, *_KNOWN[""].split(), *(one.partition("_")[2] for one in own)]  # the store's prefix is optional
     near = difflib.get_close_matches(name.lower(), known, 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -21,7 +21,7 @@ from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, Us
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
-from dvcodec.ops.built_in import format_of
+from dvcodec.ops.read import format_of
 from dvcodec.spark.columns import binary_array, binary_column, list_array, maximal_ranges, range_array
 from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 

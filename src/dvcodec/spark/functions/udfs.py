@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_type
 from dvcodec.core.vector import Magic
-from dvcodec.ops.built_in import encodings, format_named
+from dvcodec.ops.read import encodings, format_named
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels

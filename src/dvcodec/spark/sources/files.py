@@ -36,7 +36,7 @@ from dvcodec.io import Listed, Storage
 from dvcodec.io.opening import find_remote
 from dvcodec.io.storage import WHOLE_BYTES, run_bounded
 from dvcodec.io.store import request_counts
-from dvcodec.io.store.requests import LOGGER
+from dvcodec.io.store.base import LOGGER
 from dvcodec.io.target import is_local, is_url, join, local_path
 from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES
