@@ -55,15 +55,6 @@ def test_bare_vector_against_a_named_one(puffin: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- merge
 
 
-def test_merge_by_data_file(puffin: Path, tmp_path: Path) -> None:
-    other = puffin_file(tmp_path / "other", {B: RowSet([43]), "c": RowSet([5])})
-    out = tmp_path / "out.puffin"
-    result = run("merge", puffin, other, "-o", out)
-    assert (result.code, result.err) == (0, "")
-    assert result.out.splitlines()[-1] == f"wrote {out}, {out.stat().st_size} B"
-    assert iceberg.read_deletion_vectors(out) == {A: VECTORS[A], B: RowSet([42, 43]), "c": RowSet([5])}
-
-
 def test_spellings_of_one_data_file(tmp_path: Path) -> None:
     old = puffin_file(tmp_path / "old.puffin", {"/t/a": RowSet([1]), "s3://b/x": RowSet([2])})
     new = puffin_file(tmp_path / "new.puffin", {"file:/t/a": RowSet([1]), "s3a://b//x": RowSet([2, 3])})
@@ -194,15 +185,6 @@ def test_convert_to_standard_output(puffin: Path) -> None:
 def paths(file: Path) -> list[str]:
     with open_puffin(file) as reader:
         return [blob.properties["referenced-data-file"] for blob in reader.blobs]
-
-
-def test_rewrite_a_prefix(puffin: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.puffin"
-    result = run("rewrite-paths", puffin, "-o", out, "--from", "s3://lake/", "--to", "gs://pond/")
-    assert (result.code, result.out) == (0, f"wrote {out}, 2 paths changed\n")
-    assert paths(out) == ["gs://pond/t/a.parquet", "gs://pond/t/b.parquet"]
-    assert out.read_bytes()[:94] == puffin.read_bytes()[:94], "the vectors stay as they are"
-    assert run("verify", out).code == 0
 
 
 def test_rewrite_paths_with_equals_signs(tmp_path: Path) -> None:

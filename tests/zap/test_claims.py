@@ -63,7 +63,7 @@ def test_terms_share_no_lists(version: int, reader: str) -> None:
 def test_lists_share_no_locations(version: int) -> None:
     """Lists of their own whose records all name one block of locations."""
     craft = minimal(version, 1)
-    entry = bytes([1, 1, 0, 0, 0]) * 100
+    entry = bytes([1, 1, 0, 0, 5, *range(5)]) * 50  # array positions take bytes too
     places = craft.put(chunked([uv(len(entry)) + entry]))
     for name in "abcdefgh":
         craft.field(name, craft.dictionary({b"t": one_run(craft, 100, location_at=places)}))

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -196,6 +197,17 @@ def test_options_of_the_layout_of_doc_values_are_kept() -> None:
     raw, _ = merged([of_options(TEXT | SKIPS), of_options(TEXT, b"b")])
     assert options_of(raw)["f"] == int(TEXT)
     assert read(raw).values["f"] == {0: (b"xa",), 1: (b"xb",)}
+
+
+def test_a_norm_that_is_of_no_length_becomes_none() -> None:
+    """Up to version 14 it is any float; a length has 32 bits."""
+    craft = minimal(14)
+    norm_of_too_many = int(np.float32(1e-6).view(np.uint32))
+    craft.field("f", craft.dictionary({b"x": craft.postings([0], chunked([uv(2, norm_of_too_many)]))}))
+    with Segment.open(merged([craft.finish()], None, 15)[0]) as segment:
+        found = segment.postings("f", "x")
+        assert found is not None
+        assert found.norms.tolist() == [float("inf")]
 
 
 # ------------------------------------------------------------------ synonyms, shapes
