@@ -231,7 +231,7 @@ $(VENV)/.fuzz: $(VENV)/.dev
 
 FUZZ_SECONDS ?= 2
 # The seed is fixed, so that a finding is caused by the change. Long runs use new seeds.
-fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/run.py --long is the long run
+fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; docs/fuzzing.md has the long run
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs 2 --seed 1
 
 docs: $(VENV)/.dev ## regenerate the page of commands, the notebook and the pictures

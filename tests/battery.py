@@ -99,18 +99,6 @@ def flip_bits(decode: Decode[T], data: bytes, *, every: int = 1) -> Flips:
     return Flips(refused, harmless, len(bits) - refused - harmless)
 
 
-def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -> int:
-    """Flip every single bit. With `harmless` a flip may give the same value; it never gives another one.
-
-    Returns:
-        How many flips were refused.
-    """
-    found = flip_bits(decode, data)
-    assert not found.other, f"{found.other} flipped bits give another value"
-    assert harmless or not found.harmless, f"{found.harmless} flipped bits without an error"
-    return found.refused
-
-
 def check_trailing(decode: Decode[T], data: bytes, *, again: bool = True) -> None:
     """Bytes after the end are refused, and (`again`) the same bytes once more."""
     for extra in (b"\x00", b"\xff", bytes(1000), *([data] if again else ())):
@@ -123,14 +111,6 @@ def check_buffers(decode: Callable[..., T], data: bytes) -> None:
     assert decode(bytearray(data)) == value
     assert decode(memoryview(data)) == value
     assert decode(np.frombuffer(data, np.uint8)) == value
-
-
-def check_all(decode: Callable[..., T], data: bytes) -> None:
-    """The whole battery of bytes, for a self-contained format with a checksum."""
-    check_truncations(decode, data)
-    assert check_bit_flips(decode, data) == 8 * len(data)
-    check_trailing(decode, data)
-    check_buffers(decode, data)
 
 
 def name_of(value: object) -> str:

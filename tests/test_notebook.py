@@ -15,7 +15,7 @@ import dvcodec
 from cli_runner import flipped
 from dvcodec import RowSet, arrow, delta, describe, verify
 from dvcodec.core import errors
-from dvcodec.core.notebook import card
+from dvcodec.core.text import card
 from dvcodec.tables import audit, open_table, scan
 from samples import delta_log
 from samples.delta_log import NEW

@@ -15,7 +15,7 @@ from isal import isal_zlib
 
 from data import THREE
 from dvcodec import RowSet, iceberg
-from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import crc32
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.convert import convert
 from harness import Comparison, Peer, timed

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dvcodec import spark as spark
     from dvcodec import tables as tables
     from dvcodec import testing as testing
-    from dvcodec.core.bitmap import ContainerMix
     from dvcodec.core.errors import (
         BadMagic,
         CardinalityMismatch,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     )
     from dvcodec.core.limits import Limits
     from dvcodec.core.report import Check, Report, Status
+    from dvcodec.core.roaring import ContainerMix
     from dvcodec.core.rowset import RowSet
     from dvcodec.core.vector import DvLocation, Magic, StoredFrame
     from dvcodec.formats import Container, ContainerKind, Format, VectorRef
@@ -134,7 +134,7 @@ _HOMES = {
     "core.vector": ("DvLocation", "Magic", "StoredFrame"),
     "core.limits": ("Limits",),
     "core.report": ("Check", "Report", "Status"),
-    "core.bitmap": ("ContainerMix",),
+    "core.roaring": ("ContainerMix",),
     "core.rowset": ("RowSet",),
     "io.store.errors": ("StoreError",),
     "ops.convert": ("ConvertTarget", "Diff", "VectorStats", "convert", "describe", "diff", "merge", "read_rows"),

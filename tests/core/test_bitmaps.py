@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from amounts import examples
 from cases import each
 from dvcodec.core import bitmaps
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.roaring import walk
-from samples.bitmaps import array, bitmap, bitset, runs, small_bitmaps
+from samples.bitmaps import array, bitmap, bitset, runs
 
 FULL = 1 << 16
 LARGE = {
@@ -29,14 +27,6 @@ LARGE = {
     "two full ones and a bitset": [*range(2 * FULL), *range(2 * FULL, 3 * FULL, 3)],
     "the last value": [0, 2**32 - 1],
 }
-VALID = {
-    **small_bitmaps(),
-    "bitset": bitmap(bitset(0, range(5000))),
-    "array and bitset": bitmap(array(0, [1, 2]), bitset(7, range(0, 60000, 2))),
-    "full as a run": bitmap(array(0, [3]), runs(1, [(0, FULL)])),
-    "array of the last value": bitmap(array(65535, [65535])),
-}
-VALID.pop("empty")
 low = st.one_of(st.integers(0, 6), st.sampled_from([65534, 65535]))
 sets = st.sets(st.builds(lambda key, value: key << 16 | value, low, low), min_size=1, max_size=8).map(sorted)
 
@@ -108,52 +98,9 @@ def test_large_ones_come_back_as_they_were(name: str) -> None:
     data = serialize(spec)
     assert data == [plain(one) for one in spec]
     assert expand(data) == spec
-    assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in spec]
-    assert all(BitMap.deserialize(one) == BitMap(values) for one, values in zip(data, spec, strict=True))
 
 
 # ------------------------------------------------------------------ wrong ones
-
-
-def spoiled(data: bytes, dice: random.Random) -> bytes:
-    out = bytearray(data)
-    kind = dice.randrange(6)
-    if kind == 0:
-        del out[dice.randrange(len(out)) :]
-    elif kind == 1:
-        out += bytes(dice.randrange(1, 4))
-    else:
-        for _ in range(dice.choice((1, 1, 2))):
-            at = dice.randrange(min(len(out), 64)) if dice.random() < 0.7 else dice.randrange(len(out))
-            out[at] = dice.choice((0, 1, 2, 0xFF, out[at] ^ 1 << dice.randrange(8)))
-    return bytes(out)
-
-
-@settings(max_examples=examples(400))
-@given(st.lists(sets.map(plain) | st.sampled_from(list(VALID.values())), min_size=1, max_size=4), st.integers(0, 2**32))
-def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> None:
-    dice = random.Random(seed)
-    data = [spoiled(one, dice) if dice.random() < 0.5 else one for one in data]
-    expected = [one_by_one(one) for one in data]
-    wrong = [(i, one) for i, one in enumerate(expected) if isinstance(one, DecodeError)]
-    cursor, starts, _ = laid_out(data)
-    try:
-        found = expand(data)
-    except DecodeError as error:
-        assert wrong
-        i, reason = wrong[0]
-        assert (type(error), error.what, error.expected, error.actual) == (
-            type(reason),
-            reason.what,
-            reason.expected,
-            reason.actual,
-        )
-        assert error.source == "file"
-        assert reason.offset is None or error.offset == 1000 + int(starts[i]) + reason.offset
-    else:
-        assert found == expected
-        assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in found]
-    assert cursor.pos == 0
 
 
 BROKEN = {
@@ -181,14 +128,15 @@ BROKEN = {
 
 @each("name", BROKEN)
 def test_hazard_broken_ones_among_valid_ones(name: str) -> None:
+    """The error is that of `walk`, at its place in the file."""
+    expected = one_by_one(BROKEN[name])
+    assert isinstance(expected, DecodeError)
     for place in [0, 1, 2]:
-        data = [plain([1]), plain([5, 6]), VALID["bitset"]]
+        data = [plain([1]), plain([5, 6]), bitmap(bitset(0, range(5000)))]
         data.insert(place, BROKEN[name])
-        expected = one_by_one(BROKEN[name])
-        assert isinstance(expected, DecodeError)
         cursor, starts, sizes = laid_out(data)
         with pytest.raises(type(expected)) as caught:
             bitmaps.expand(cursor, starts, sizes)
-        assert caught.value.what == expected.what
-        assert caught.value.offset is not None
-        assert 0 <= caught.value.offset - 1000 - starts[place] <= sizes[place]
+        error = caught.value
+        assert (error.what, error.expected, error.actual) == (expected.what, expected.expected, expected.actual)
+        assert (error.source, error.offset) == ("file", 1000 + int(starts[place]) + (expected.offset or 0))

@@ -74,30 +74,18 @@ def unpack(codec: str, limits: Limits | None = None) -> Callable[[BytesLike], by
 
 
 @frames
-def test_frames_that_state_their_size_are_decompressed(codec: str, frame: bytes, content: bytes) -> None:
-    assert unpack(codec)(frame) == content
-    check_buffers(unpack(codec), frame)
-
-
-@frames
-def test_cut_frames_are_refused(codec: str, frame: bytes, content: bytes) -> None:
-    check_truncations(unpack(codec), frame)
-
-
-@frames
-def test_the_stated_size_is_held_against_the_limit_before_anything_else(
-    codec: str, frame: bytes, content: bytes
-) -> None:
+def test_frames_that_state_their_size(codec: str, frame: bytes, content: bytes) -> None:
+    """Read from any buffer, refused if cut, and held against the limit before anything else."""
     assert unpack(codec, Limits(max_blob_bytes=len(content)))(frame) == content
+    check_buffers(unpack(codec), frame)
+    check_truncations(unpack(codec), frame)
     if content:
         cursor = Cursor(b"??" + frame, source="x.puffin", base=100)
         cursor.seek(2, "the frame")
         with pytest.raises(LimitExceeded) as caught:
             decompress(cursor, codec, limits=Limits(max_blob_bytes=len(content) - 1))
         assert caught.value.what == "Limits.max_blob_bytes"
-        assert (caught.value.source, caught.value.offset) == ("x.puffin", 102)
-        assert str(caught.value.expected).startswith(f"at most {len(content) - 1} (")
-        assert caught.value.actual == len(content)
+        assert (caught.value.source, caught.value.offset, caught.value.actual) == ("x.puffin", 102, len(content))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import random
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec.core.cursor import Cursor, as_view
+from dvcodec.core.cursor import Cursor, _fastest, as_view
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from samples.bitmaps import crc_oracle
 
 Read = Callable[[Cursor], int]
 
@@ -119,3 +122,18 @@ def test_no_sequence_of_reads_leaves_the_window(data: bytes, names: list[str]) -
 
     outcome(read_all, data)
     assert cursor.pos <= 2 + len(data)
+
+
+# ------------------------------------------------------------------ CRC-32
+
+
+@pytest.mark.parametrize("with_isal", [False, True])
+def test_a_crc_of_every_size_agrees_with_crcmod(with_isal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if with_isal:
+        pytest.importorskip("isal")
+    else:
+        monkeypatch.setitem(sys.modules, "isal", None)
+    crc32 = _fastest()
+    for size in [0, 1, 3, 4, 7, 8, 15, 16, 31, 63, 64, 65, 255, 256, 1023, 4097, 100_003]:
+        data = random.Random(size).randbytes(size)
+        assert crc32(data) == crc32(memoryview(data)) == crc_oracle(data)

@@ -18,10 +18,9 @@ from battery import flipped
 from cases import each
 from dvcodec import CardinalityMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, iceberg, paimon
 from dvcodec.core import batch, vector
-from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import Cursor
-from dvcodec.core.expand import ranges_of
+from dvcodec.core.cursor import Cursor, crc32
 from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.roaring import ranges_of
 from dvcodec.core.vector import Magic
 from fuzz.seeds import files, row_sets
 from fuzz.target import MANY
@@ -202,6 +201,17 @@ def check_all_at_once(many: Iterable[bytes]) -> Counter[str]:
     assert counts.tolist() == found.cardinality[few].tolist()
     values = [want.to_numpy() for i in few if isinstance(want := verdicts[i], RowSet)]
     assert np.array_equal(positions, np.concatenate([np.zeros(0, np.int64), *values]))
+    small = batch.few(
+        Cursor(buffer), starts, sizes, allowed=tuple(Magic), cardinalities=np.full(len(frames), -1), most_rows=MANY
+    )
+    parts = np.split(small.positions, np.cumsum(small.cardinality)[:-1])
+    for i in np.flatnonzero(small.found).tolist():
+        want = verdicts[i]
+        assert isinstance(want, RowSet)
+        assert parts[i].tolist() == want.to_numpy().tolist()
+        assert (small.cardinality[i], small.max[i]) == (len(want), found.max[i])
+        assert small.mix[i].tolist() == found.mix[i].tolist()
+    assert not set(np.flatnonzero(small.found)) - set(few)
     for i in set(range(len(frames))) - set(rows):
         assert verdict(at_once, frames[i], DEFAULT_LIMITS, None) == verdicts[i], frames[i].hex()
     return Counter("rows" if isinstance(want, RowSet) else want.partition(":")[0] for want in verdicts)

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import AbstractBitMap, BitMap
+from pyroaring import AbstractBitMap, BitMap, FrozenBitMap
 
 from amounts import examples
 from battery import check_truncations, outcome
 from cases import each
 from dvcodec.core import roaring
-from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix, from_sorted
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import DecodeError, Truncated
-from dvcodec.core.roaring import serialize, walk
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated
+from dvcodec.core.roaring import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix, from_sorted, serialize, walk
 from samples.bitmaps import Container, array, bitmap, bitset, runs, small_bitmaps
 
 FULL = 1 << 16
@@ -46,10 +45,6 @@ def refusal(data: bytes, offset: int) -> DecodeError:
     assert error.source == "x.bin"
     assert error.offset == BASE + PREFIX + offset
     return error
-
-
-def singles(count: int, step: int = 2) -> list[int]:
-    return list(range(0, step * count, step))
 
 
 # ------------------------------------------------------------------ hazard 1: too short
@@ -117,6 +112,57 @@ def test_the_largest_number_of_containers_is_read() -> None:
     assert walk(Cursor(data)).mix == ContainerMix(runs=FULL)
 
 
+def view_of(*containers: Container) -> BitmapView:
+    return walk(Cursor(bitmap(*containers)))
+
+
+EDGES = [0, 1, 15, 16, 17, 4095, 32767, 32768, 65519, 65520, 65534, 65535]
+
+
+@each("value", EDGES)
+def test_the_lowest_and_the_highest_value_are_found_in_every_kind(value: int) -> None:
+    below = np.linspace(0, value, 5000).astype(int).tolist() if value >= 5000 else None
+    above = np.linspace(value, 65535, 5000).astype(int).tolist() if value <= 65535 - 5000 else None
+    for low, high in ((None, above), (below, None)):
+        values = low or high
+        if values is None:
+            continue
+        for container in (bitset(7, values), array(7, sorted(set(values))[:: len(values) - 1])):
+            view = view_of(container)
+            assert view.min == (7 << 16) + values[0]
+            assert view.max == (7 << 16) + values[-1]
+    single = view_of(array(7, [value]))
+    assert single.min == single.max == (7 << 16) + value
+    run = view_of(runs(7, [(value, 1)]))
+    assert run.min == run.max == (7 << 16) + value
+
+
+def test_a_bitset_without_a_value_has_no_lowest_and_no_highest() -> None:
+    void = bitset(9, []).claiming(5000)
+    first, last = view_of(void, array(10, [1])), view_of(array(8, [1]), void)
+    for view, edge, container in ((first, "min", 0), (last, "max", 1)):
+        with pytest.raises(NotCanonical) as caught:
+            getattr(view, edge)
+        assert f"in bitset container {container} (key 0x0009)" in caught.value.what
+        assert (caught.value.expected, caught.value.actual) == (5000, 0)
+    assert (first.max, last.min) == (10 << 16 | 1, 8 << 16 | 1)
+
+
+def test_a_valid_bitmap_that_croaring_cannot_build_wants_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        @staticmethod
+        def deserialize(_: memoryview) -> FrozenBitMap:
+            raise ValueError("Could not deserialize bitmap")
+
+    cursor = Cursor(b"??" + bitmap(array(1, [1])), source="x.bin", base=98)
+    cursor.seek(2, "the bitmap")
+    view = walk(cursor)
+    monkeypatch.setattr(roaring, "FrozenBitMap", Refusing)
+    with pytest.raises(LimitExceeded, match="memory: expected enough for the bitmap, found Could not") as caught:
+        view.load()
+    assert caught.value.source == "x.bin"
+
+
 # ------------------------------------------------------------------ which container a writer chooses
 
 
@@ -164,16 +210,8 @@ TIES = [
     *((2 * r + more, r) for r in (1, 2, 3, 100, 1000, 2040, 2047) for more in (0, 1, 2)),
     *((card, r) for r in range(2040, 2056) for card in (4097, 40000)),
     *((card, r) for r in (2040, 2046, 2047, 2048) for card in (4095, 4096)),
-    (1, 1),
-    (4096, 1),
-    (4097, 1),
-    (4096, 4096),
-    (4097, 4097),
-    (4098, 2048),
-    (32768, 32768),
-    (FULL - 1, 1),
-    (FULL, 1),
-]
+    (1, 1), (4096, 1), (4097, 1), (4096, 4096), (4097, 4097), (4098, 2048), (32768, 32768), (FULL - 1, 1), (FULL, 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
@@ -216,19 +254,11 @@ def test_runs_are_expanded_a_few_at_a_time(first: int, some: int, monkeypatch: p
 # ------------------------------------------------------------------ real files
 
 
-def java_cases(vectors: Path) -> list[Path]:
-    return sorted((vectors / "roaring" / "java").glob("*.jrb"))
-
-
-def java_positions(path: Path) -> BitMap:
-    return BitMap(np.frombuffer(gzip.decompress(path.with_suffix(".pos.gz").read_bytes()), "<u4"))
-
-
 def test_the_positions_java_was_given_are_written_as_javas_bytes(vectors: Path) -> None:
-    for path in java_cases(vectors):
+    for path in sorted((vectors / "roaring" / "java").glob("*.jrb")):
         data = path.read_bytes()
-        assert serialize(java_positions(path)) == data, path.name
-        assert serialize(decode(data)) == data, path.name
+        positions = np.frombuffer(gzip.decompress(path.with_suffix(".pos.gz").read_bytes()), "<u4")
+        assert serialize(BitMap(positions)) == serialize(decode(data)) == data, path.name
 
 
 def test_the_specifications_samples_hold_what_it_says(vectors: Path) -> None:

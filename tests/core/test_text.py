@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec.core.text import bytes_text, folder_of, number, plain, share_text
+from dvcodec.core.text import bytes_text, card, counted, folder_of, number, plain, share_text, shares_text
 
 
 @each(
@@ -38,7 +38,20 @@ def test_numbers_of_people() -> None:
     assert [share_text(value) for value in shares] == [
         "\N{EN DASH}", "0 %", "12.3 %", "99.9 %", ">99.9 %", "100 %", "150 %",
     ]  # fmt: skip
+    assert shares_text([0, 0.001, 0.124, 0.125, 0.5, 0.99, 1]) == "\N{MIDDLE DOT}▁▁▂▅██"
+    assert shares_text([]) == "\N{EN DASH}"
+    assert [counted(count, "file") for count in (0, 1, 1234)] == ["no files", "1 file", "1,234 files"]
     sizes = (None, 0, 999, 1023, 1024, 1023 * 1024, 1 << 30, 1 << 40)
     assert [bytes_text(value) for value in sizes] == [
         "\N{EN DASH}", "0 B", "999 B", "1023 B", "1 KiB", "1023 KiB", "1 GiB", "1024 GiB",
     ]  # fmt: skip
+
+
+def test_cards_show_twenty_rows() -> None:
+    assert card("a<b") == "<div><b>a&lt;b</b></div>"
+    rows = [(f"{i}",) for i in range(21)]
+    for count, more in ((20, ""), (21, "<small>and 1 more</small>")):
+        found = card("t", ["x", "y\n"], ["n"], rows, count)
+        assert found.startswith("<div><b>t</b><br><small>x · y\\n</small><table><tr><th ")
+        assert found.count("<td ") == 20
+        assert found.endswith(f"</table>{more}</div>")

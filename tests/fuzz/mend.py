@@ -10,7 +10,7 @@ import random
 import zlib
 from contextlib import suppress
 
-from fuzz.target import Mutate, overwrite
+from fuzz.target import Mutate
 from samples.avro import zigzag
 from samples.zap.segments import take, uv
 
@@ -216,79 +216,3 @@ def lance_manifest(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
     if at > len(data) - 20:
         at = 0
     return lance_file(data[: at + 4] + message(data[at + 4 : -16], rng, mutate) + data[-16:])
-
-
-# ---------------------------------------------------------------------- ORC
-
-
-def orc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Change a field of an ORC file's postscript, footer or last stripe footer, or bytes of its stripes.
-
-    Lengths around it fit. What was compressed with zlib comes back as chunks that are stored.
-    """
-    try:
-        return _orc(data, rng, mutate)
-    except (IndexError, ValueError, zlib.error):
-        return mutate(data, len(data) + 16)
-
-
-def _orc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    post = data[len(data) - 1 - data[-1] : -1]
-    size, codec, metadata = (_number(post, number) for number in (1, 2, 5))
-    end = len(data) - 1 - len(post)
-    start = end - size
-    if codec > 1 or start - metadata < 3:
-        raise ValueError("no ORC file of these codecs")
-    body, footer = data[:start], _unpacked(data[start:end], codec)
-    what = rng.randrange(10)
-    if what == 0:
-        post = message(post, rng, mutate)[:255]
-        return data[:end] + post + bytes([len(post)])
-    if what < 4:
-        body = overwrite(body, rng)
-    elif what < 7:
-        fields = _fields(footer) or []
-        last = max(i for i, (key, _, _) in enumerate(fields) if key == b"\x1a")
-        stripe = fields[last][2]
-        at = sum(_number(stripe, number) for number in (1, 2, 3))
-        length = _number(stripe, 4)
-        own = _packed(message(_unpacked(body[at : at + length], codec), rng, mutate), codec)
-        body = body[:at] + own + body[at + length :]
-        fields[last] = (b"\x1a", 2, _with_number(stripe, 4, len(own)))
-        footer = _joined(fields)
-    else:
-        footer = message(footer, rng, mutate)
-    packed = _packed(footer, codec)
-    post = _with_number(post, 1, len(packed))
-    return body + packed + post + bytes([len(post)])
-
-
-def _number(data: bytes, number: int) -> int:
-    """A number of a message, 0 without it."""
-    for key, wire, content in _fields(data) or ():
-        if wire == 0 and key == uv(number << 3):
-            return take(content, 0)[0]
-    return 0
-
-
-def _with_number(data: bytes, number: int, value: int) -> bytes:
-    key = uv(number << 3)
-    fields = [(own, wire, uv(value) if own == key else content) for own, wire, content in _fields(data) or ()]
-    return _joined(fields)
-
-
-def _unpacked(data: bytes, codec: int) -> bytes:
-    """The content of chunks: 3 bytes of size and whether it is stored, and raw deflate."""
-    if codec == 0:
-        return data
-    out, at = b"", 0
-    while at < len(data):
-        head = int.from_bytes(data[at : at + 3], "little")
-        chunk = data[at + 3 : at + 3 + (head >> 1)]
-        out += chunk if head & 1 else zlib.decompressobj(-15).decompress(chunk, 1 << 20)
-        at += 3 + (head >> 1)
-    return out
-
-
-def _packed(data: bytes, codec: int) -> bytes:
-    return data if codec == 0 else (len(data) << 1 | 1).to_bytes(3, "little") + data

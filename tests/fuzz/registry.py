@@ -8,16 +8,14 @@ from fuzz.target import Target
 
 DECODERS = {
     "frames": (
-        "iceberg", "delta", "paimon-32", "paimon-64", "batch", "roaring-32", "roaring-64", "delta-inline",
-        "delta-bin", "paimon-index",
+        "iceberg", "delta", "paimon-32", "batch", "roaring-32", "roaring-64", "delta-inline", "delta-bin",
+        "paimon-index",
     ),
     "containers": (
-        "puffin-footer", "puffin", "sniff", "payload", "descriptor", "z85", "mumbling", "dialects", "hash-index",
-        "index-manifest", "avro", "avro-schema", "compress",
+        "puffin-footer", "puffin", "sniff", "descriptor", "mumbling", "dialects", "index-manifest", "avro", "compress",
     ),
     "lance": (
-        "lance-row-ids", "lance-versions", "lance-arrow", "lance-bin", "lance-addresses", "lance-manifest",
-        "lance-transaction",
+        "lance-row-ids", "lance-versions", "lance-arrow", "lance-addresses", "lance-manifest", "lance-transaction",
     ),
     "zap": (
         "zap-segment", "zap-postings", "zap-stored", "zap-doc-values", "zap-sections", "zap-fields", "zap-footer",
@@ -27,14 +25,11 @@ DECODERS = {
         "iceberg-metadata", "iceberg-manifest-list", "iceberg-manifest", "position-deletes", "avro-rows", "delta-log",
         "paimon-snapshot", "paimon-schema", "paimon-manifest", "paimon-row", "scorch-root",
     ),
-    "spark": ("spark-manifest", "spark-positions"),
     "whole": ("parquet-footer", "table-iceberg", "table-delta", "table-paimon", "table-lance", "table-scorch"),
 }  # fmt: skip
 """Module -> its targets."""
 PEERS = {
     "bitmaps": ("pyroaring-32", "pyroaring-64", "pyiceberg-puffin", "pypaimon-32"),
-    "deltas": ("deltalake-frame",),
-    "datasets": ("pylance-row-ids", "pylance-deletions"),
     "segments": ("zapx-segment",),
 }
 """Module -> its differential targets; each wants its peer installed."""

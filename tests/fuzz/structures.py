@@ -54,9 +54,8 @@ def _edit(tree: Any, rng: random.Random) -> None:
 
 
 def position_deletes(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Those in Parquet and ORC; the first two bytes say what they are."""
-    change = {b"\0": parquet, b"\2": mend.orc}.get(data[1:2])
-    return mutate(data, len(data)) if change is None else data[:2] + change(data[2:], rng, mutate)
+    """Those in Parquet; the first two bytes say what they are."""
+    return data[:2] + parquet(data[2:], rng, mutate) if data[1:2] == b"\0" else mutate(data, len(data))
 
 
 def json_lines(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
@@ -104,8 +103,6 @@ def file_of_table(name: str, data: bytes, rng: random.Random, mutate: Mutate) ->
     suffix = name.rpartition(".")[2] if "." in name else ""
     if suffix == "parquet":
         return parquet(data, rng, mutate)
-    if suffix == "orc":
-        return mend.orc(data, rng, mutate)
     if suffix == "manifest":
         return mend.lance_manifest(data, rng, mutate)
     if suffix == "txn":

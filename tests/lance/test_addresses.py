@@ -42,26 +42,16 @@ def bitmap(rows: Any) -> bytes:
     return data
 
 
-def names(vectors: Path) -> list[Path]:
-    return sorted((vectors / "lance").glob("*.rowaddrtreemap.bin"))
-
-
 def test_maps_of_a_bitmap_index(vectors: Path) -> None:
     truth = json.loads((vectors / "lance" / "bitmap_index_addr.json").read_text())
-    assert len(names(vectors)) == len(truth["entries"]) == 4
+    keys = [i % 3 if i < 8000 else 7 for i in range(12_000)]
+    assert len(truth["entries"]) == 4
     for entry in truth["entries"]:
         data = (vectors / "lance" / entry["file"]).read_bytes()
         found = decode_row_addr_map(data)
         assert encode_row_addr_map(found) == data
-        keys = [i % 3 if i < 8000 else 7 for i in range(12_000)]
-        rows = [i for i, key in enumerate(keys) if key == entry["key"]]
-        split = truth["frag0_rows"]
+        rows, split = [i for i, key in enumerate(keys) if key == entry["key"]], truth["frag0_rows"]
         assert found.to_row_set() == RowSet([row if row < split else U32 + row - split for row in rows])
-        assert found.cardinality == len(rows)
-        for fragment, listed in entry["fragments"].items():
-            inside = found.fragments[int(fragment)]
-            assert inside is not None
-            assert (inside.cardinality, inside.max) == (listed["count"], listed["last"])
         check_buffers(decode_row_addr_map, data)
 
 

@@ -28,7 +28,8 @@ from dvcodec import (
 )
 from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.manifest import Stored, read_row_count
-from samples.lance import TOP, Seg, message, sequence_bytes
+from samples.lance import TOP, Seg, field, message, scalar, sequence_bytes
+from samples.zap.segments import uv
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
 
@@ -175,40 +176,24 @@ def test_refused_with_what_and_where(
     assert caught.value.source == str(path)
 
 
-@given(
-    st.lists(
-        st.builds(
-            fragment,
-            id=st.integers(0, TOP),
-            physical_rows=st.integers(0, TOP),
-            row_ids=st.binary(max_size=20),
-            created=st.binary(max_size=20),
-            deletion_file=st.one_of(
-                st.none(),
-                st.builds(
-                    lambda **values: message("DeletionFile", **values),
-                    file_type=st.integers(0, 1),
-                    read_version=st.integers(0, TOP),
-                    id=st.integers(0, TOP),
-                    num_deleted_rows=st.integers(0, TOP),
-                    base_id=st.one_of(st.none(), st.integers(0, 2**32 - 1)),
-                ),
-            ),
-        ),
-        max_size=4,
-    ),
-    st.integers(0, TOP),
-)
+files = st.builds(
+    lambda **values: message("DeletionFile", **values), file_type=st.integers(0, 1), read_version=st.integers(0, TOP),
+    id=st.integers(0, TOP), num_deleted_rows=st.integers(0, TOP), base_id=st.none() | st.integers(0, 2**32 - 1),
+)  # fmt: skip
+some_fragments = st.builds(
+    fragment, id=st.integers(0, TOP), physical_rows=st.integers(0, TOP), row_ids=st.binary(max_size=20),
+    created=st.binary(max_size=20), deletion_file=st.none() | files,
+)  # fmt: skip
+
+
+@given(st.lists(some_fragments, max_size=4), st.integers(0, TOP))
 def test_messages_of_protobuf(fragments: list[Any], number: int) -> None:
     found = read(manifest(*fragments, version=number, next_row_id=number))
     assert found.version == found.next_row_id == number
     for entry, wanted in zip(found.fragments, fragments, strict=True):
-        assert (entry.id, entry.physical_rows) == (wanted.id, wanted.physical_rows)
-        assert entry.row_ids is not None
-        assert entry.row_ids.inline == wanted.row_ids
-        assert entry.created_at is not None
-        assert entry.created_at.inline == wanted.created
-        assert entry.last_updated_at is None
+        assert (entry.id, entry.physical_rows, entry.last_updated_at) == (wanted.id, wanted.physical_rows, None)
+        inline = [None if stored is None else stored.inline for stored in (entry.row_ids, entry.created_at)]
+        assert inline == [wanted.row_ids, wanted.created]
         if wanted.HasField("deletion_file"):
             file = wanted.deletion_file
             base_id = file.base_id if file.HasField("base_id") else None
@@ -244,13 +229,11 @@ def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- time, transaction, base paths
 
 
-@pytest.mark.parametrize(
-    ("seconds", "nanos", "expected"),
-    [(0, 0, 0), (1_700_000_000, 123_456_789, 1_700_000_000_123), (-1, 999_999_999, -1), (-2, 0, -2000)],
-)
-def test_timestamps(seconds: int, nanos: int, expected: int) -> None:
-    found = read(manifest(timestamp=message("Timestamp", seconds=seconds, nanos=nanos)))
-    assert found.timestamp_ms == expected
+def test_timestamps() -> None:
+    times = {(0, 0): 0, (1_700_000_000, 123_456_789): 1_700_000_000_123, (-1, 999_999_999): -1, (-2, 0): -2000}
+    for (seconds, nanos), expected in times.items():
+        found = read(manifest(timestamp=message("Timestamp", seconds=seconds, nanos=nanos)))
+        assert found.timestamp_ms == expected
     assert read(manifest()).timestamp_ms is None
 
 
@@ -262,32 +245,49 @@ def decoded(**values: Any) -> lance.Fragment:
     return found
 
 
-def test_data_files() -> None:
+def test_data_files_and_overlays() -> None:
     found = decoded(
         files=[
             message("DataFile", path="a.lance", fields=[0, 1], column_indices=[0, -1], major=2, size=700),
             message("DataFile", path="b.lance", fields=[-2], base_id=0),
             message("DataFile"),
         ],
+        overlays=[
+            message("Overlay", data_file=message("DataFile", path="o.lance", size=3), shared_offset_bitmap=b"x"),
+            message("Overlay", committed_version=4),
+            message("Overlay", data_file=message("DataFile", path="p.lance", base_id=2)),
+        ],
     )
-    assert found.files == (
-        lance.FragmentFile("a.lance", 700),
-        lance.FragmentFile("b.lance", 0, 0),
-        lance.FragmentFile(""),
-    )
-    assert found.overlays == ()
+    of = lance.FragmentFile
+    assert found.files == (of("a.lance", 700), of("b.lance", 0, 0), of(""))
+    assert found.overlays == (of("o.lance", 3), of("p.lance", 0, 2))
 
 
-def test_overlays() -> None:
-    overlays = [
-        message("Overlay", data_file=message("DataFile", path="o.lance", size=3), shared_offset_bitmap=b"x"),
-        message("Overlay", committed_version=4),
-        message("Overlay", data_file=message("DataFile", path="p.lance", base_id=2)),
-    ]
-    assert decoded(overlays=overlays).overlays == (
-        lance.FragmentFile("o.lance", 3),
-        lance.FragmentFile("p.lance", 0, 2),
-    )
+def test_what_is_given_again_wins() -> None:
+    """As in prost: the last of fields that exclude each other, of numbers and of texts; parts are joined."""
+    external = message("External", path="x", offset=3, size=9).SerializeToString()
+    file = field(1, b"a.lance") + field(1, b"b.lance") + field(2, uv(2**64 - 3)) + b"\x10" + uv(2**64 - 5)
+    (entry,) = read(
+        field(2, field(6, external), field(5, b"ids"), field(9, b"made"), field(10, external), field(7, b""), field(13))
+    ).fragments
+    assert entry.row_ids is not None
+    assert entry.row_ids.inline == b"ids"
+    assert entry.created_at == Stored(elsewhere="in the file x, 9 bytes at byte 3")
+    with pytest.raises(Unsupported, match="no data file names it"):
+        entry.last_updated_at_versions()
+    found = read(
+        scalar(9, 1) + scalar(9, 2) + field(12, b"old") + field(12, b"new") + scalar(21, 7)
+        + field(7, scalar(1, 5)) + field(7, scalar(2, 7_000_000)) + field(18, scalar(1, 4), field(4, b"s3://b"))
+        + field(18, scalar(3, 1), field(4, b"s3://r")) + field(2, field(2, file), field(12), field(14))
+    )  # fmt: skip
+    assert (found.reader_flags, found.transaction_file, found.transaction_offset) == (2, "new", 7)
+    assert found.timestamp_ms == 5007
+    assert found.base_paths == {4: lance.BasePath("s3://b"), 0: lance.BasePath("s3://r", True)}
+    (entry,) = found.fragments
+    assert entry.files == (lance.FragmentFile("b.lance"),)
+    assert entry.row_ids == Stored(elsewhere="spilled to the column _rowid (field id -3) of data/b.lance")
+    both = field(101, b"") + field(100, b"")
+    assert (lance.read_operation(both), lance.read_operation(field(99) + field(117))) == ("Append", None)
 
 
 def test_operations_that_are_refused() -> None:

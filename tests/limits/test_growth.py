@@ -25,15 +25,12 @@ from dvcodec import (
     RowSet,
     delta,
     iceberg,
-    paimon,
     puffin,
 )
 from dvcodec.core.cursor import Cursor
 from dvcodec.io import Storage, open_source
-from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, read_deletion_file, read_operation
-from dvcodec.lance.deletions import encode_deletion_file
+from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions
 from dvcodec.lance.manifest import read_manifest as read_lance
-from dvcodec.paimon import SCHEMA as INDEX_SCHEMA
 from dvcodec.tables.delta.checkpoint import read_batches
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.folder import Folder
@@ -41,9 +38,7 @@ from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
-from dvcodec.tables.paimon.manifests import read_manifest_list
-from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from dvcodec.tables.rows.data_file import open_data_file
+from dvcodec.tables.paimon.metadata import read_schema
 from dvcodec.tables.scorch.bolt import read_bolt
 from dvcodec.zap import Segment
 from dvcodec.zap.vellum import Fst, build
@@ -75,30 +70,15 @@ FILE = fields_of(
 )
 ENTRY = fields_of(("status", "int", 0), ("snapshot_id", "long", 1), ("data_file", FILE, 2))
 DATA_FILE = avro.zigzag(1) * 2 + avro.zigzag(0) + avro.sized(b"a") + avro.sized(b"b") + avro.zigzag(1) * 2
-INDEX = {
-    "_VERSION": 1,
-    "_KIND": 0,
-    "_PARTITION": b"",
-    "_BUCKET": 0,
-    "_INDEX_TYPE": "D",
-    "_FILE_NAME": "a",
-    "_FILE_SIZE": 1,
-    "_ROW_COUNT": 1,
-}
-NAMES = fields_of(("_VERSION", "int", 0), ("_FILE_NAME", "string", 1))
 
 
-def avro_file(schema: Any, records: bytes, count: int, codec: str) -> bytes:
-    return avro.header(schema, codec) + avro.block(count, avro.packed(records, codec))
+def avro_file(schema: Any, records: bytes, count: int) -> bytes:
+    return avro.header(schema) + avro.block(count, records)
 
 
 def iceberg_manifest(path: Path) -> object:
     listed = Manifest(str(path), str(path), 0, 0, 1, 1, encrypted=False)
     return read_manifest(listed, (), lambda name: name, storage=Storage())
-
-
-def index_records(count: int) -> bytes:
-    return avro.records(INDEX_SCHEMA, INDEX) * count
 
 
 def delta_log(path: Path) -> object:
@@ -117,15 +97,6 @@ def lance_manifest(count: int) -> bytes:
 
 def by_bytes(decode: Callable[[bytes], object]) -> Callable[[Path], object]:
     return lambda path: decode(path.read_bytes())
-
-
-def far_apart(count: int) -> bytes:
-    """A container for every row: ten bytes."""
-    return iceberg.encode(RowSet(np.arange(count) << 16))
-
-
-def lance_bitmap(count: int) -> bytes:
-    return encode_deletion_file(RowSet(np.arange(count) << 16), "bin")
 
 
 def puffin_file(count: int) -> bytes:
@@ -171,12 +142,6 @@ PAIMON_ENTRY = {
 }
 PAIMON_RECORD = avro.zigzag(2) + bytes(3) + avro.sized(b"a") + avro.zigzag(1) * 2 + bytes(3)
 DELETES = fields_of(("file_path", "string", 2147483546), ("pos", "long", 2147483545))
-ROWS = fields_of(("a", "int", 1))
-
-
-def listed(count: int, record: Callable[[bytes], bytes], schema: Any) -> bytes:
-    """A list of files, each named once."""
-    return avro_file(schema, b"".join(record(b"%x" % i) for i in range(count)), count, "null")
 
 
 def paimon_schema(count: int) -> bytes:
@@ -185,55 +150,23 @@ def paimon_schema(count: int) -> bytes:
     return json.dumps({**members, "options": {}, "timeMillis": 1}, separators=(",", ":")).encode()
 
 
-def paimon_snapshot(count: int) -> bytes:
-    names = {"baseManifestList": "a", "deltaManifestList": "b", "commitKind": "APPEND", "commitUser": "u"}
-    members = {"version": 3, "id": 1, "schemaId": 0, **names, "commitIdentifier": 1, "timeMillis": 1}
-    return json.dumps({**members, "properties": {f"{i:x}": "" for i in range(count)}}, separators=(",", ":")).encode()
-
-
-def plain_parquet(columns: Any) -> bytes:
+def plain_checkpoint(count: int) -> bytes:
+    kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
     out = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), out, use_dictionary=False, compression="none", write_statistics=False)
+    table = pa.table({"add": pa.array([{"path": "a", "size": 1}] * count, kind)})
+    pq.write_table(table, out, use_dictionary=False, compression="none", write_statistics=False)
     return bytes(out.getvalue())
 
 
-def plain_checkpoint(count: int) -> bytes:
-    kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
-    return plain_parquet({"add": pa.array([{"path": "a", "size": 1}] * count, kind)})
-
-
-def plain_deletes(count: int) -> bytes:
-    return plain_parquet({"file_path": ["a"] * count, "pos": pa.array(range(count), pa.int64())})
-
-
-def deletes_of(kind: str) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
-        count = 0 if kind == "avro" else pq.ParquetFile(path).metadata.num_rows
-        with suppress(CardinalityMismatch):
-            return read_deletes(str(path), kind, count, Storage())
-        return None
-
-    return read
-
-
-def avro_rows(path: Path) -> object:
-    with open_data_file(str(path), Storage(), "avro") as file:
-        return sum(batch.num_rows for _, batch in file.read(["a"], 1 << 16, ()))
-
-
-def plain_arrow(count: int) -> bytes:
-    return encode_deletion_file(RowSet(range(0, 2 * count, 2)), "arrow")
+def deletes_of_avro(path: Path) -> object:
+    with suppress(CardinalityMismatch):
+        return read_deletes(str(path), "avro", 0, Storage())
+    return None
 
 
 def addresses(count: int) -> bytes:
     one = bitmaps.bitmap(bitmaps.array(0, [1]))
     return struct.pack("<I", count) + b"".join(struct.pack("<II", i, len(one)) + one for i in range(count))
-
-
-def inline(path: Path) -> object:
-    return delta.Descriptor.from_json(path.read_bytes()).unique_id, delta.load(
-        delta.Descriptor.from_json(path.read_bytes()), "t"
-    )
 
 
 def zap_segment(count: int, *, docs: int = 1, fields: int = 0, terms: int = 0) -> bytes:
@@ -261,63 +194,39 @@ def fst(count: int) -> bytes:
 
 
 STORED: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
-    "iceberg manifest": (lambda n: avro_file(ENTRY, DATA_FILE * n, n, "null"), iceberg_manifest),
-    "paimon index manifest": (
-        lambda n: avro_file(INDEX_SCHEMA, index_records(n), n, "null"),
-        paimon.read_index_manifest,
-    ),
-    "delta commit": (lambda n: b'{"add":{"path":"a","size":1,"partitionValues":{}}}\n' * n, delta_log),
-    "iceberg metadata": (
-        lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}",
-        lambda path: read_members(str(path), Storage()),
-    ),
-    "lance manifest": (lance_manifest, read_lance),
-    "vector": (far_apart, by_bytes(iceberg.decode)),
-    "file of vectors": (lambda n: b"\1" + delta.encode(RowSet([1])) * n, delta.load_frames),
-    "puffin footer": (puffin_file, puffin.decode_footer),
-    "hash index": (lambda n: bytes(4 * n), by_bytes(paimon.decode_hash_index)),
-    "lance deletions": (lance_bitmap, read_deletion_file),
-    "lance row ids": (lambda n: bytes.fromhex("0a020a00") * n, by_bytes(decode_row_ids)),
-    "lance versions": (lambda n: bytes.fromhex("0a060a040a021001") * n, by_bytes(decode_versions)),
-    "lance transaction": (lambda n: bytes.fromhex("aa0600") * n, read_operation),
+    "iceberg manifest": (lambda n: avro_file(ENTRY, DATA_FILE * n, n), iceberg_manifest),
     "iceberg manifest list": (
-        lambda n: listed(n, lambda name: avro.sized(name) + avro.zigzag(0), LISTED),
+        lambda n: avro_file(LISTED, b"".join(avro.sized(b"%x" % i) + avro.zigzag(0) for i in range(n)), n),
         lambda path: read_list(str(path), str, Storage()),
     ),
+    "iceberg metadata": (
+        lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}", lambda path: read_members(str(path), Storage()),
+    ),
+    "delta commit": (lambda n: b'{"add":{"path":"a","size":1,"partitionValues":{}}}\n' * n, delta_log),
+    "delta checkpoint": (plain_checkpoint, placed(
+        "_delta_log/c.parquet", lambda folder: list(chain.from_iterable(read_batches(folder, ("c.parquet",), 0)))
+    )),
     "paimon manifest": (
-        lambda n: avro_file(PAIMON_ENTRY, PAIMON_RECORD * n, n, "null"),
+        lambda n: avro_file(PAIMON_ENTRY, PAIMON_RECORD * n, n),
         placed("manifest/m", lambda folder: paimon_manifest(folder, "m")),
     ),
-    "paimon manifest list": (
-        lambda n: listed(n, lambda name: avro.zigzag(2) + avro.sized(name), NAMES),
-        placed("manifest/m", lambda folder: read_manifest_list(folder, "m")),
-    ),
-    "paimon snapshot": (
-        paimon_snapshot,
-        placed("snapshot/snapshot-1", lambda folder: read_snapshot(folder, "snapshot/snapshot-1")),
-    ),
     "paimon schema": (paimon_schema, placed("schema/schema-0", lambda folder: read_schema(folder, 0))),
-    "delta checkpoint": (
-        plain_checkpoint,
-        placed(
-            "_delta_log/c.parquet", lambda folder: list(chain.from_iterable(read_batches(folder, ("c.parquet",), 0)))
-        ),
-    ),
-    "position deletes, Parquet": (plain_deletes, deletes_of("parquet")),
     "position deletes, Avro": (
-        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n, "null"),
-        deletes_of("avro"),
+        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n), deletes_of_avro,
     ),
-    "avro rows": (lambda n: avro_file(ROWS, bytes(n), n, "null"), avro_rows),
-    "inline vector": (lambda n: delta.encode_inline(RowSet(np.arange(n) << 16)).to_json().encode(), inline),
-    "lance deletions, Arrow": (plain_arrow, read_deletion_file),
+    "vector": (lambda n: iceberg.encode(RowSet(np.arange(n) << 16)), by_bytes(iceberg.decode)),
+    "file of vectors": (lambda n: b"\1" + delta.encode(RowSet([1])) * n, delta.load_frames),
+    "puffin footer": (puffin_file, puffin.decode_footer),
+    "lance manifest": (lance_manifest, read_lance),
+    "lance row ids": (lambda n: bytes.fromhex("0a020a00") * n, by_bytes(decode_row_ids)),
+    "lance versions": (lambda n: bytes.fromhex("0a060a040a021001") * n, by_bytes(decode_versions)),
     "lance row addresses": (addresses, by_bytes(decode_row_addr_map)),
     "zap fields": (lambda n: zap_segment(n, fields=1), zap_table("fields")),
     "zap stored": (lambda n: zap_segment(n, docs=2), zap_table("stored")),
     "zap postings": (lambda n: zap_segment(n, terms=1), zap_table("postings")),
     "vellum": (fst, lambda path: Fst.open(Cursor(path.read_bytes()), Limits()).to_block()),
     "root.bolt": (lambda n: Bolt({i.to_bytes(4, "big"): b"" for i in range(n)}).data(), bolt),
-}
+}  # fmt: skip
 """What makes a file of so many of the smallest things that it can hold, stored as they are, and what reads it."""
 
 

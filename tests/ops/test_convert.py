@@ -158,7 +158,7 @@ def no_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
         for kind in ("BitMap", "FrozenBitMap"):
             if name.startswith("dvcodec.") and kind in vars(module):
                 monkeypatch.setattr(module, kind, NoBitMap)
-    monkeypatch.setattr("dvcodec.core.bitmap.BitmapView.load", refuse)
+    monkeypatch.setattr("dvcodec.core.roaring.BitmapView.load", refuse)
     monkeypatch.setattr(RowSet, "__init__", refuse)
 
 

@@ -304,11 +304,11 @@ def as_array(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 def field(number: int, *parts: bytes, wire: int = 2) -> bytes:
     content = b"".join(parts)
-    return bytes([number << 3 | wire]) + (uv(len(content)) if wire == 2 else b"") + content
+    return uv(number << 3 | wire) + (uv(len(content)) if wire == 2 else b"") + content
 
 
 def scalar(number: int, value: int) -> bytes:
-    return bytes([number << 3]) + uv(value)
+    return uv(number << 3) + uv(value)
 
 
 def segment(number: int, *content: bytes) -> bytes:

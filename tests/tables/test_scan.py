@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.batch import Few
-from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.roaring import ContainerMix
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.columns import UNKNOWN
 from dvcodec.tables.snapshots.scanning import (

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from interop.driver import Go, Java, JavaPaimon, PyPaimon  # noqa: E402
-from vectors.zap_cases import CASES as ZAP_CASES  # noqa: E402
-from vectors.zap_cases import VERSIONS, Fresh  # noqa: E402
 
 Ranges = list[tuple[int, int]]
 
@@ -212,49 +211,40 @@ def paimon_python(program: PyPaimon, version: str) -> None:
 
 
 def zap(scratch: Path) -> None:
+    """The documents, the merges and what they prove are those of the manifests that are there."""
     folder = HERE / "zap"
-    shutil.rmtree(folder, ignore_errors=True)
-    for part in ("documents", "dumps"):
-        (folder / part).mkdir(parents=True)
-    for name, case in ZAP_CASES.items():
-        if isinstance(case, Fresh):
-            lines = ",\n".join(" " + json.dumps(document) for document in case.documents)
-            (folder / "documents" / f"{name}.json").write_text(f"[\n{lines}\n]\n")
-    for version in VERSIONS:
-        zap_version(Go(version, scratch), version, folder)
+    known = {old: json.loads((old / "manifest.json").read_text()) for old in sorted(folder.glob("zapx-*"))}
+    for old in (*known, folder / "dumps"):
+        shutil.rmtree(old)
+    (folder / "dumps").mkdir()
+    for old, entries in known.items():
+        version = "17_1" if old.name.startswith("zapx-17.1") else old.name[5:7]
+        zap_version(Go(version, scratch), version, folder, entries)
 
 
-def zap_version(program: Go, version: str, parent: Path) -> None:
+def zap_version(program: Go, version: str, parent: Path, manifest: list[dict[str, Any]]) -> None:
     number = int(version[:2])
     release = program.versions()[f"github.com/blevesearch/zapx/v{number}"].removeprefix("v")
     dumps, folder = parent / "dumps", parent / f"zapx-{release}"
     folder.mkdir()
-    manifest: list[dict[str, object]] = []
-    for name, case in ZAP_CASES.items():
-        if version not in case.versions:
-            continue
-        file = folder / f"{name}.zap"
-        entry: dict[str, object] = {"file": file.name, "proves": case.proves}
-        if isinstance(case, Fresh):
-            entry["documents"] = f"../documents/{name}.json"
-            program.write(case.documents, file, chunk_mode=case.chunk_mode)
+    for entry in manifest:
+        file = folder / entry["file"]
+        if "documents" in entry:
+            documents = json.loads((folder / entry["documents"]).read_text())
+            program.write(documents, file, chunk_mode=entry.get("chunk_mode"))
         else:
-            entry["merge_of"] = [{"file": f"{source}.zap", "drops": drops} for source, drops in case.inputs]
-            inputs = [(folder / f"{source}.zap", drops) for source, drops in case.inputs]
-            entry["numbers"] = program.merge(inputs, file, chunk_mode=case.chunk_mode)
-        if case.chunk_mode is not None:
-            entry["chunk_mode"] = case.chunk_mode
+            inputs = [(folder / source["file"], source["drops"]) for source in entry["merge_of"]]
+            entry["numbers"] = program.merge(inputs, file, chunk_mode=entry.get("chunk_mode"))
         file.chmod(0o644)
-        dump = dumps / f"{name}-{release}.json"
+        dump = dumps / f"{file.stem}-{release}.json"
         program.ask("dump", path=file, out=dump, true_counts=True)
         # Most versions read the same: the first of them keeps its dump.
-        for other in sorted(dumps.glob(f"{name}-[0-9]*.json")):
+        for other in sorted(dumps.glob(f"{file.stem}-[0-9]*.json")):
             if other != dump and other.read_bytes() == dump.read_bytes():
                 dump.unlink()
                 dump = other
                 break
         entry["dump"] = f"../dumps/{dump.name}"
-        manifest.append(entry)
     limits = (
         "Each entry names a dump of what zapx reads from the segment; those of merges also list the new document\n"
         "numbers by input and old number. `interop/go/README.md` describes dumps and documents.\n\n"

@@ -35,9 +35,9 @@ from dvcodec.cli.targets import (
     open_source_of,
     open_target,
 )
-from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.report import Check, Report, Status
+from dvcodec.core.roaring import ContainerMix
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
 from dvcodec.formats import ContainerKind, VectorRef

@@ -28,8 +28,7 @@ from typing import Any, NamedTuple
 import cramjam
 
 from dvcodec.core import compress as zstd
-from dvcodec.core.checksum import check_crc, crc32
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, check_crc, crc32
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.json_text import parse_json

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import vector
-from dvcodec.core.bitmap import from_sorted
 from dvcodec.core.bitmaps import MIN_BITMAP, ContainerTable, serialize, walk_many
-from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import BytesLike, Cursor, crc32
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, Flags, Index, merge_pieces, offsets_of, put, u32
-from dvcodec.core.roaring import MAX_DV_KEY, MIN_BUCKET
+from dvcodec.core.roaring import MAX_DV_KEY, MIN_BUCKET, from_sorted
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet, Stored
 from dvcodec.core.vector import BITMAP32, BITMAP64, CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic, Vector
 

@@ -13,16 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from dvcodec.core.bitmap import (
-    ARRAY_MAX,
-    BITSET_BYTES,
-    COOKIE_NO_RUNS,
-    COOKIE_RUNS,
-    MAX_CONTAINERS,
-    OFFSETS_FROM,
-    ContainerKind,
-    payload_sizes,
-)
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import (
@@ -40,7 +30,17 @@ from dvcodec.core.ragged import (
     u32,
     words_at,
 )
-from dvcodec.core.roaring import walk
+from dvcodec.core.roaring import (
+    ARRAY_MAX,
+    BITSET_BYTES,
+    COOKIE_NO_RUNS,
+    COOKIE_RUNS,
+    MAX_CONTAINERS,
+    OFFSETS_FROM,
+    ContainerKind,
+    payload_sizes,
+    walk,
+)
 from dvcodec.core.varints import bytes_of
 
 MIN_BITMAP = 8

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.notebook import card
-from dvcodec.core.text import TextEnum, counted, number, plain
+from dvcodec.core.text import TextEnum, card, counted, number, plain
 
 
 class Status(TextEnum):

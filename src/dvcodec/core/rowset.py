@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import AbstractBitMap, FrozenBitMap
+from pyroaring import AbstractBitMap, BitMap, FrozenBitMap
 
-from dvcodec.core import expand, roaring
-from dvcodec.core.bitmap import ContainerMix, Pieces, ascending, from_ranges, merge_touching, serialize_sorted
+from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import enough_memory
+from dvcodec.core.limits import enough_memory, too_little_memory
+from dvcodec.core.roaring import ContainerMix, Pieces, ascending, from_ranges, merge_touching, serialize_sorted
 from dvcodec.core.text import counted
 from dvcodec.core.usage import as_count, check_integer, check_type, integer_text
 
@@ -278,7 +279,9 @@ def _strip(counts: NDArray[np.int64], high: int) -> str:
     )
 
 
-_CONTAINER_ROWS = 1 << 16
+_CONTAINER_ROWS, _KEY_ROWS = 1 << 16, 1 << 32
+_ROWS_AT_ONCE = 1 << 20
+"""Values expanded per step."""
 DEFAULT_MAX_ROWS = 1 << 30
 """Default upper bound on expanded rows: 8 GiB of positions."""
 
@@ -389,7 +392,12 @@ class RowSet:
         Raises:
             UsageError: not 0 <= start <= stop.
         """
-        return expand.count(self._load(), *as_bounds(start, stop))
+        start, stop = as_bounds(start, stop)
+        parts = (
+            (bitmap, max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS))
+            for key, bitmap in self._load().items()
+        )
+        return sum(bitmap.range_cardinality(low, high) for bitmap, low, high in parts if low < high)
 
     def histogram(self, stop: int, bins: int) -> NDArray[np.int64]:
         """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Positions are not expanded.
@@ -398,7 +406,17 @@ class RowSet:
             UsageError: fewer than one bin, a negative stop, or not integers.
             LimitExceeded: there is too little memory for the bins.
         """
-        return expand.histogram(self._load(), as_count(stop, "stop"), as_count(bins, "bins", 1))
+        stop, bins = as_count(stop, "stop"), as_count(bins, "bins", 1)
+        within = _zeros(bins + 1, np.int64, "the bins")  # positions before an edge, in a bitmap that the edge divides
+        whole = _zeros(bins + 2, np.int64, "the bins")  # positions of bitmaps, at the first edge not before their end
+        edges = [stop * i // bins for i in range(bins + 1)]
+        for key, bitmap in self._load().items():
+            base = key << 32
+            first, last = bisect_right(edges, base), bisect_left(edges, base + _KEY_ROWS)
+            whole[last] += len(bitmap)
+            if first < last:
+                within[first:last] += [bitmap.rank(edge - base - 1) for edge in edges[first:last]]
+        return np.asarray(np.diff(within + np.cumsum(whole[:-1])))
 
     def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Return whether each position is in the set: bool[n]; positions may be in any order.
@@ -448,7 +466,18 @@ class RowSet:
         most = (1 << (8 * kind.itemsize - (kind.kind == "i"))) - 1  # np.iinfo takes ten times as long
         if loaded and next(reversed(loaded)) >= most >> 32 and (loaded.high or 0) > most:
             raise UsageError(f"position {loaded.high} does not fit {kind.name}: ask for np.uint64")
-        return expand.positions(loaded, count, dtype)
+        if count <= _ROWS_AT_ONCE and list(loaded) == [0]:
+            return np.frombuffer(loaded[0].to_array(), np.uint32).astype(dtype)
+        out = np.empty(count, dtype)
+        start = 0
+        for key, bitmap in loaded.items():
+            for low in _pieces(bitmap, _ROWS_AT_ONCE):
+                piece = out[start : start + len(low)]
+                piece[:] = low
+                if key:
+                    piece += dtype(key << 32)
+                start += len(low)
+        return out
 
     def to_arrow(self) -> pa.Array:
         """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``).
@@ -482,7 +511,8 @@ class RowSet:
         """
         check_integer(rows, "rows")
         wide = (self.max or 0) > np.iinfo(np.int64).max
-        return expand.chunks(self._load(), max(rows, _CONTAINER_ROWS), np.uint64 if wide else np.int64)
+        dtype, most = np.uint64 if wide else np.int64, max(rows, _CONTAINER_ROWS)
+        return (low + dtype(key << 32) for key, bitmap in self._load().items() for low in _pieces(bitmap, most))
 
     def ranges(self) -> NDArray[Any]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
@@ -491,7 +521,10 @@ class RowSet:
         rows are one range.
         """
         wide = (self.max or 0) >= np.iinfo(np.int64).max
-        return expand.ranges(self._load(), object if wide else np.int64)
+        dtype: type[Any] = object if wide else np.int64
+        views = ((key, roaring.walk(Cursor(bitmap.serialize()))) for key, bitmap in self._load().items())
+        parts = [roaring.ranges_of(view).astype(dtype, copy=False) + (key << 32) for key, view in views]
+        return merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set.
@@ -505,7 +538,7 @@ class RowSet:
             LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
-        packed = expand.packed_mask(self._load(), start, stop)
+        packed = self.packed_mask(start, stop)
         with enough_memory("the mask", None):
             bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
         return bits[start & 7 :].view(np.bool_)
@@ -525,8 +558,16 @@ class RowSet:
             LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
-        packed = expand.packed_mask(self._load(), start, stop)
-        return (np.invert(packed, out=packed) if keep else packed)[: ((stop + 7) >> 3) - (start >> 3)]
+        first = start >> 3
+        size = ((stop + 7) >> 3) - first
+        packed = _zeros((size + 7) & ~7, np.uint8, "the mask")
+        for key, bitmap in self._load().items():
+            lo, hi = max(start - (key << 32), 0), min(stop - (key << 32), _KEY_ROWS)
+            if lo < hi and (lo > bitmap.min() or bitmap.max() >= hi):
+                bitmap &= BitMap(range(lo, hi))  # noqa: PLW2901
+            if lo < hi and bitmap:
+                roaring.pack_into(roaring.walk(Cursor(bitmap.serialize())), packed, first - (key << 29))
+        return (np.invert(packed, out=packed) if keep else packed)[:size]
 
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
         """Return a packed pyarrow.BooleanArray of length ``stop - start`` (extra ``arrow``); see `packed_mask`.
@@ -806,6 +847,23 @@ def _integer_type(dtype: Any) -> Any:
     if found.kind not in "iu":
         raise UsageError(f"dtype must be an integer type such as np.int64, not {dtype!r:.60}")
     return found.type
+
+
+def _pieces(bitmap: AbstractBitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the values of a bitmap, `rows` at a time: small pieces stay in the CPU caches."""
+    if len(bitmap) <= rows:
+        yield np.frombuffer(bitmap.to_array(), np.uint32)
+        return
+    starts = [bitmap[i] for i in range(0, len(bitmap), rows)]
+    for start, stop in itertools.pairwise([*starts, bitmap.max() + 1]):
+        yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
+
+
+def _zeros(size: int, dtype: type[Any], what: str) -> NDArray[Any]:
+    try:
+        return np.zeros(size, dtype)
+    except (MemoryError, ValueError) as err:  # a size beyond 2**63 is a ValueError
+        raise too_little_memory(what, None, err) from None
 
 
 _ROWS = "a RowSet (dvcodec.RowSet(positions) makes one)"

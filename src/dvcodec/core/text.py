@@ -1,10 +1,12 @@
-"""Formats numbers, names and the log for display on the command line and in reports; names that print as text."""
+"""Numbers, names and the log for people: on the command line, in reports, and as HTML in notebooks."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from html import escape
+from itertools import islice
 from os.path import commonprefix
 
 NOTHING = "–"  # noqa: RUF001
@@ -85,3 +87,41 @@ def folder_of(paths: Sequence[str]) -> str:
     prefix = commonprefix(list(paths))  # noqa: RUF071
     folder = prefix[: prefix.rfind("/") + 1]
     return "" if folder.endswith("://") else folder
+
+
+_SHOWN = 20
+"""Rows of a table in a notebook."""
+
+
+def card(
+    title: str,
+    facts: Iterable[str] = (),
+    columns: Sequence[str] = (),
+    rows: Iterable[Sequence[str]] = (),
+    count: int = 0,
+) -> str:
+    """Return a value as HTML.
+
+    Args:
+        title: what it is.
+        facts: shown in one line below.
+        columns: titles of a table.
+        rows: its cells; only the first 20 rows are taken and shown.
+        count: how many rows there are.
+    """
+    parts = [f"<div><b>{_text(title)}</b>"]
+    line = " · ".join(map(_text, facts))
+    parts += [f"<br><small>{line}</small>"] if line else []
+    if count:
+        heads = "".join(f'<th style="text-align:left">{_text(column)}</th>' for column in columns)
+        cells = (
+            "".join(f'<td style="text-align:left">{_text(cell)}</td>' for cell in row) for row in islice(rows, _SHOWN)
+        )
+        parts += [f"<table><tr>{heads}</tr>", *(f"<tr>{row}</tr>" for row in cells), "</table>"]
+    if count > _SHOWN:
+        parts.append(f"<small>and {count - _SHOWN:,} more</small>")
+    return "".join([*parts, "</div>"])
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))

@@ -27,12 +27,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dvcodec.core import roaring
-from dvcodec.core.bitmap import BitmapView, Pieces
-from dvcodec.core.checksum import check_crc, crc32
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import BytesLike, Cursor, check_crc, crc32
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, enough_memory
-from dvcodec.core.roaring import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
+from dvcodec.core.roaring import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, BitmapView, Pieces, VectorView
 from dvcodec.core.rowset import Loaded, RowSet, check_rows
 from dvcodec.core.usage import as_count, check_integer, check_type
 

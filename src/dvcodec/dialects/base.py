@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from dvcodec.core import roaring
-from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, Containers, serialize_containers
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.limits import Limits
+from dvcodec.core.roaring import ARRAY_MAX, BitmapView, ContainerKind, Containers, serialize_containers
 from dvcodec.core.rowset import RowSet
 
 ReadBitmap: TypeAlias = Callable[[Cursor, Limits], FrozenBitMap]

@@ -14,11 +14,11 @@ import struct
 
 import numpy as np
 
-from dvcodec.core.bitmap import BITSET_BYTES, ContainerKind
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import copy_pieces, gather, offsets_of, put, sums, u16
+from dvcodec.core.roaring import BITSET_BYTES, ContainerKind
 from dvcodec.core.rowset import RowSet
 from dvcodec.dialects.base import Stored, Wrapper, views_of
 

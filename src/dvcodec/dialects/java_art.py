@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.bitmap import BITSET_BYTES, ContainerKind
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import gather
+from dvcodec.core.roaring import BITSET_BYTES, ContainerKind
 from dvcodec.core.rowset import RowSet
 from dvcodec.dialects.base import Stored, Wrapper, views_of
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dvcodec.core.checksum import check_crc, crc32
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import BytesLike, Cursor, check_crc, crc32
 from dvcodec.core.errors import BadMagic, NotCanonical, Unsupported, UsageError
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits

@@ -168,6 +168,8 @@ _SEQUENCES = {
 """Fields of ``DataFragment`` for sequences: inline, in a separate file, or spilled to a hidden column."""
 _INLINE, _EXTERNAL = (5, 7, 9), (6, 8, 10)
 _COLUMN_OF = {12: -3, 13: -5, 14: -4}
+_OF_FRAGMENT = {1: "field 1 of a fragment", 4: "field 4 of a fragment"}
+_IN_FRAGMENT = {2: "data file", 3: "deletion file", 11: "overlay", **_SEQUENCES}
 
 
 def decode_fragment(cursor: Cursor) -> Fragment:
@@ -176,51 +178,37 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     Raises:
         DecodeError: the message is corrupt.
     """
-    numbers = {1: 0, 4: 0}
+    found = wire.read(cursor, _OF_FRAGMENT, windows=_IN_FRAGMENT)
+    number, files = found.get(1, 0), [_data_file(window) for window in found.get(2, ())]
+    columns = {field_id: file.path for file, ids in files for field_id in ids}
+    overlays = [wire.read(window, {}, windows={1: "data file"}).get(1, ()) for window in found.get(11, ())]
     sequences: dict[str, Stored] = {}
-    spilled: list[int] = []
-    columns: dict[int, str] = {}
-    files: list[FragmentFile] = []
-    overlays: list[FragmentFile] = []
-    deletion: list[Cursor] = []
-    for entry in wire.fields(cursor):
-        number = entry.number
-        if number in numbers:
-            numbers[number] = entry.integer(cursor, f"field {number} of a fragment")
-        elif number == 2:
-            file, hidden = _data_file(entry.window(cursor, "data file"))
-            files.append(file)
-            columns |= hidden
-        elif number == 3:
-            deletion.append(entry.window(cursor, "deletion file"))
-        elif number == 11:
-            overlays += _overlay(entry.window(cursor, "overlay"))
-        elif number in _INLINE:
-            window = entry.window(cursor, _SEQUENCES[number])
-            sequences[_SEQUENCES[number]] = Stored(bytes(window.view), window.base)
-        elif number in _EXTERNAL:
-            sequences[_SEQUENCES[number]] = Stored(elsewhere=_external(entry.window(cursor, _SEQUENCES[number])))
-        elif number in _COLUMN_OF:
-            entry.window(cursor, _SEQUENCES[number])
-            spilled.append(number)
-    for number in spilled:
-        field_id = _COLUMN_OF[number]
-        where = columns.get(field_id, "no data file names it")
+    for key in sorted(found.keys() & _SEQUENCES.keys(), key=[*found].index):  # the last one wins
+        if key in _COLUMN_OF:
+            continue
+        window = found[key][-1]
+        is_inline = key in _INLINE
+        sequences[_SEQUENCES[key]] = (
+            Stored(bytes(window.view), window.base) if is_inline else Stored(elsewhere=_external(window))
+        )
+    for key in found.keys() & _COLUMN_OF.keys():
+        field_id = _COLUMN_OF[key]
+        where = f"data/{columns[field_id]}" if field_id in columns else "no data file names it"
         elsewhere = f"spilled to the column {_SPILL_COLUMNS[field_id]} (field id {field_id}) of {where}"
-        sequences[_SEQUENCES[number]] = Stored(elsewhere=elsewhere)
+        sequences[_SEQUENCES[key]] = Stored(elsewhere=elsewhere)
     return Fragment(
-        numbers[1],
-        numbers[4],
+        number,
+        found.get(4, 0),
         **sequences,
-        deletion_file=_deletion_file(deletion, numbers[1]) if deletion else None,
-        files=tuple(files),
-        overlays=tuple(overlays),
+        deletion_file=_deletion_file(found[3], number) if 3 in found else None,
+        files=tuple(file for file, _ in files),
+        overlays=tuple(_data_file(window)[0] for windows in overlays for window in windows),
         source=cursor.source,
     )
 
 
-def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
-    """Decode a data file, and its hidden columns: field id -> path of the file."""
+def _data_file(cursor: Cursor) -> tuple[FragmentFile, list[int]]:
+    """Decode a data file, and the field ids of its hidden columns."""
     path, size, base_id = "", 0, None
     ids: list[int] = []
     for entry in wire.fields(cursor):
@@ -238,33 +226,18 @@ def _data_file(cursor: Cursor) -> tuple[FragmentFile, dict[int, str]]:
         elif entry.number == 7:
             base_id = entry.integer(cursor, "base path of a data file")
     # A negative int32 is stored as the varint of its 64-bit two's complement.
-    signed = (value - (1 << 64) if value >> 63 else value for value in ids)
-    hidden = {field_id: f"data/{path}" for field_id in signed if field_id in _SPILL_COLUMNS}
+    hidden = [value - (1 << 64) for value in ids if value - (1 << 64) in _SPILL_COLUMNS]
     return FragmentFile(path, size, base_id), hidden
 
 
-def _overlay(cursor: Cursor) -> list[FragmentFile]:
-    """Decode the data file of a ``DataOverlayFile``."""
-    return [_data_file(entry.window(cursor, "data file"))[0] for entry in wire.fields(cursor) if entry.number == 1]
-
-
 def _external(cursor: Cursor) -> str:
-    path, offset, size = "", 0, 0
-    for entry in wire.fields(cursor):
-        if entry.number == 1:
-            path = entry.text(cursor, "path of a sequence")
-        elif entry.number == 2:
-            offset = entry.integer(cursor, "offset of a sequence")
-        elif entry.number == 3:
-            size = entry.integer(cursor, "size of a sequence")
-    return f"in the file {path}, {size} bytes at byte {offset}"
+    found = wire.read(cursor, {2: "offset of a sequence", 3: "size of a sequence"}, {1: "path of a sequence"})
+    return f"in the file {found.get(1, '')}, {found.get(3, 0)} bytes at byte {found.get(2, 0)}"
 
 
 def _deletion_file(parts: list[Cursor], fragment: int) -> DeletionFile:
     names = {number: f"field {number} of a deletion file" for number in (1, 2, 3, 4, 7)}
-    found: dict[int, int] = {}
-    for cursor in parts:
-        found |= wire.integers(cursor, names)
+    found = _merged(parts, names)
     kind, read_version, file_id, rows = (found.get(number, 0) for number in (1, 2, 3, 4))
     if kind >= len(KINDS):
         raise parts[0].error(
@@ -281,8 +254,11 @@ _TOP = 2**64 - 1
 _DETACHED = 2**63
 """Flag in the number of a detached version."""
 _V2_DIGITS = 20
-_TRANSACTION_SECTION = (21, 23)
-"""Field numbers of the inline transaction's position: in the published ``table.proto``, and in pylance 14."""
+_OF_MANIFEST = {number: f"field {number} of the manifest" for number in (3, 9, 10, 14)}
+_OF_MANIFEST |= dict.fromkeys((21, 23), "position of the transaction")
+"""Fields of numbers; the last is 21 in the published ``table.proto``, and 23 in pylance 14."""
+_IN_MANIFEST = {2: "fragment", 7: "timestamp", 13: "writer", 18: "base path"}
+_OF_BASE = {1: "id of a base path", 3: "kind of a base path"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,71 +419,42 @@ def read_manifest(
 
 def _manifest(cursor: Cursor) -> Manifest:
     """Decode the message ``Manifest``; fields unrelated to rows are skipped."""
-    numbers = {3: 0, 9: 0, 10: 0, 14: 0}
-    fragments: list[Fragment] = []
-    writer: list[str] = []
-    bases: dict[int, BasePath] = {}
-    moment: list[Cursor] = []
-    transaction_file, transaction_offset = "", None
-    for entry in wire.fields(cursor):
-        if entry.number == 2:
-            fragments.append(decode_fragment(entry.window(cursor, "fragment")))
-        elif entry.number in numbers:
-            numbers[entry.number] = entry.integer(cursor, f"field {entry.number} of the manifest")
-        elif entry.number == 7:
-            moment.append(entry.window(cursor, "timestamp"))
-        elif entry.number == 12:
-            transaction_file = entry.text(cursor, "transaction file")
-        elif entry.number == 13:
-            window = entry.window(cursor, "writer")
-            writer = [part.text(window, "writer") for part in wire.fields(window) if part.number in (1, 2)]
-        elif entry.number == 18:
-            bases |= _base_path(entry.window(cursor, "base path"))
-        elif entry.number in _TRANSACTION_SECTION:
-            transaction_offset = entry.integer(cursor, "position of the transaction")
-    version, reader_flags, writer_flags, next_row_id = numbers.values()
+    found = wire.read(cursor, _OF_MANIFEST, {12: "transaction file"}, _IN_MANIFEST)
+    bases = [wire.read(window, _OF_BASE, {4: "base path"}) for window in found.get(18, ())]
+    writer = found[13][-1] if 13 in found else Cursor(b"")
+    words = [part.text(writer, "writer") for part in wire.fields(writer) if part.number in (1, 2)]
     return Manifest(
-        version,
-        tuple(fragments),
-        next_row_id,
-        reader_flags,
-        writer_flags,
-        " ".join(writer),
-        bases,
-        _milliseconds(moment) if moment else None,
-        transaction_file,
-        transaction_offset,
+        found.get(3, 0),
+        tuple(map(decode_fragment, found.get(2, ()))),
+        found.get(14, 0),
+        found.get(9, 0),
+        found.get(10, 0),
+        " ".join(words),
+        {base.get(1, 0): BasePath(base.get(4, ""), bool(base.get(3))) for base in bases},
+        _milliseconds(found[7]) if 7 in found else None,
+        found.get(12, ""),
+        found.get(23, found.get(21)),
     )
 
 
-def _base_path(cursor: Cursor) -> dict[int, BasePath]:
-    number, path, is_root = 0, "", False
-    for entry in wire.fields(cursor):
-        if entry.number == 1:
-            number = entry.integer(cursor, "id of a base path")
-        elif entry.number == 3:
-            is_root = bool(entry.integer(cursor, "kind of a base path"))
-        elif entry.number == 4:
-            path = entry.text(cursor, "base path")
-    return {number: BasePath(path, is_root)}
+def _merged(parts: list[Cursor], names: Mapping[int, str]) -> dict[int, int]:
+    """Decode the numbers of a message that comes in several parts."""
+    return {number: value for cursor in parts for number, value in wire.read(cursor, names).items()}
 
 
 def _milliseconds(parts: list[Cursor]) -> int:
     """Decode a ``google.protobuf.Timestamp``: seconds, an int64, and nanoseconds."""
-    found: dict[int, int] = {}
-    for cursor in parts:
-        found |= wire.integers(cursor, {1: "seconds of a timestamp", 2: "nanoseconds of a timestamp"})
+    found = _merged(parts, {1: "seconds of a timestamp", 2: "nanoseconds of a timestamp"})
     seconds, nanoseconds = found.get(1, 0), found.get(2, 0)
     return (seconds - (1 << 64) if seconds >> 63 else seconds) * 1000 + nanoseconds // 1_000_000
 
 
-_OPERATIONS = (
+_OPERATIONS = dict(enumerate((
     "Append", "Delete", "Overwrite", "CreateIndex", "Rewrite", "Merge", "Restore", "ReserveFragments", "Update",
     "Project", "UpdateConfig", "DataReplacement", "UpdateMemWalState", "Clone", "UpdateBases", "DataOverlay",
     "AppendFragmentReuseTransitions",
-)  # fmt: skip
-"""Messages of the operations, by field number from 100."""
-_FIRST = 100
+), 100))  # fmt: skip
+"""Messages of the operations, by field number."""
 
 
 def read_operation(
@@ -538,12 +485,8 @@ def read_operation(
             offset = as_count(offset, "offset")
             start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")
         cursor = read_within(opened, "max_metadata_bytes", limits, offset=start, size=size)
-        found = None
-        for entry in wire.fields(cursor):
-            if 0 <= entry.number - _FIRST < len(_OPERATIONS):
-                entry.window(cursor, "operation")
-                found = _OPERATIONS[entry.number - _FIRST]
-        return found
+        found = wire.read(cursor, {}, windows=dict.fromkeys(_OPERATIONS, "operation"))
+        return next((_OPERATIONS[number] for number in reversed(found)), None)
 
 
 _DATA_FOOTER_BYTES = 40
@@ -584,5 +527,5 @@ def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> 
         entry = read_window(opened, table, 16)
         position, size = entry.u64le("position of the descriptor"), entry.u64le("size of the descriptor")
         limits.check("max_metadata_bytes", size, entry, 8)
-        found = wire.integers(read_window(opened, position, size), {_LENGTH: "rows of the file"})
-        return found.get(_LENGTH, 0)
+        rows: int = wire.read(read_window(opened, position, size), {_LENGTH: "rows of the file"}).get(_LENGTH, 0)
+        return rows

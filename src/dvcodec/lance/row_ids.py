@@ -33,19 +33,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pyroaring import BitMap
 
 from dvcodec.core import roaring
-from dvcodec.core.bitmap import merge_touching
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, enough_memory
 from dvcodec.core.ragged import Flags, Index, Values, offsets_of
 from dvcodec.core.report import Check, Report, check_that
+from dvcodec.core.roaring import merge_touching
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet, as_positions, check_rows
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.lance import segments, wire
@@ -61,6 +61,7 @@ from dvcodec.lance.segments import (
 
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
+Part = TypeVar("Part", Segment, "VersionRun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +118,10 @@ class RowIdSequence:
         Raises:
             LimitExceeded: the sequence has more than `max_rows` ids, or more than fit in memory.
         """
-        count = self.count
-        with expanding("row ids", count, max_rows):
+        with expanding("row ids", self.count, max_rows):
             if len(self.segments) == 1:
                 return self.segments[0].values()
-            ids = np.empty(count, np.uint64)
-            at = 0
-            for segment in self.segments:
-                values = segment.values()
-                ids[at : at + len(values)] = values
-                at += len(values)
-            return ids
+            return np.concatenate([np.zeros(0, np.uint64), *(segment.values() for segment in self.segments)])
 
     def position(self, row_id: int) -> int | None:
         """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing.
@@ -150,15 +144,8 @@ class RowIdSequence:
         Raises:
             UsageError: not an integer.
         """
-        check_integer(offset, "offset")
-        if offset < 0:
-            return None
-        for segment in self.segments:
-            count = segment.count
-            if offset < count:
-                return segment.get(offset)
-            offset -= count
-        return None
+        found = _part_of(self.segments, offset)
+        return found[0].get(found[1]) if found else None
 
     def slice(self, offset: int, length: int) -> RowIdSequence:
         """Return the ids of `length` rows from `offset`, as compaction cuts them.
@@ -173,15 +160,7 @@ class RowIdSequence:
         count = self.count
         if offset < 0 or length < 0 or offset + length > count:
             raise UsageError(f"rows {offset} to {offset + length} of a sequence of {count}")
-        pieces: list[Segment] = []
-        for segment in self.segments:
-            here = segment.count
-            taken = min(here - offset, length)
-            if taken > 0:
-                pieces.append(segment.slice(offset, taken))
-                length -= taken
-            offset = max(offset - here, 0)
-        return RowIdSequence(tuple(_joined(pieces)))
+        return RowIdSequence(tuple(_joined(_cut(self.segments, [offset, offset + length])[0])))
 
     def mask(self, offsets: RowSet | Iterable[int] | NDArray[Any]) -> RowIdSequence:
         """Drop the rows at physical row offsets, such as those of a deletion file.
@@ -254,29 +233,19 @@ def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[Ro
     return [RowIdSequence(tuple(_joined(pieces))) for pieces in _cut(whole.segments, cuts)]
 
 
-def _cut(segments: Sequence[Segment], cuts: Sequence[int]) -> Iterator[list[Segment]]:
-    """Yield the parts of segments between offsets, each segment cut once."""
-    parts = _parts(segments, cuts)
-    for at, stop in itertools.pairwise(cuts):
-        pieces: list[Segment] = []
-        while at < stop:
-            count, piece = next(parts)
-            pieces.append(piece)
-            at += count  # noqa: PLW2901
-        yield pieces
-
-
-def _parts(segments: Sequence[Segment], cuts: Sequence[int]) -> Iterator[tuple[int, Segment]]:
-    """Yield the parts of segments, which are cut at all offsets within them, each with the number of its ids."""
+def _cut(segments: Iterable[Segment], cuts: Sequence[int]) -> list[list[Segment]]:
+    """Return the parts of segments between offsets; each segment is decoded once."""
+    parts: list[list[Segment]] = [[] for _ in cuts[1:]]
     start = 0
     for segment in segments:
         end = start + segment.count
-        inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
-        bounds = [start, *sorted(set(inner)), end]
-        if start < end:
-            counts = [stop - at for at, stop in itertools.pairwise(bounds)]
-            yield from zip(counts, segment.cut([bound - start for bound in bounds]), strict=True)
+        low, high = max(start, cuts[0]), min(end, cuts[-1])
+        if low < high:
+            bounds = [low, *dict.fromkeys(cuts[bisect_right(cuts, low) : bisect_left(cuts, high)]), high]
+            for at, piece in zip(bounds, segment.cut([bound - start for bound in bounds]), strict=False):
+                parts[bisect_right(cuts, at) - 1].append(piece)
         start = end
+    return parts
 
 
 def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
@@ -291,6 +260,20 @@ def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
             last = piece
     if last is not None:
         yield last
+
+
+def _part_of(parts: Iterable[Part], offset: int) -> tuple[Part, int] | None:
+    """Return the part that a row offset is in, and the offset within it; None beyond the end.
+
+    Raises:
+        UsageError: not an integer.
+    """
+    check_integer(offset, "offset")
+    for part in parts if offset >= 0 else ():
+        if offset < part.count:
+            return part, offset
+        offset -= part.count
+    return None
 
 
 def _encodes_to(parts: Iterable[Segment], stored: bytes) -> bool:
@@ -427,14 +410,8 @@ class RowDatasetVersionSequence:
         Raises:
             UsageError: not an integer.
         """
-        check_integer(offset, "offset")
-        if offset < 0:
-            return None
-        for run in self.runs:
-            if offset < run.count:
-                return run.version
-            offset -= run.count
-        return None
+        found = _part_of(self.runs, offset)
+        return found[0].version if found else None
 
 
 def encode_versions(sequence: RowDatasetVersionSequence) -> bytes:

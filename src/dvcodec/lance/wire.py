@@ -7,7 +7,8 @@ last value of a field wins, and repeated occurrences of a message are merged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
@@ -92,18 +93,35 @@ def fields(cursor: Cursor) -> Iterator[Field]:
             yield Field(number, None, at)
 
 
-def integers(cursor: Cursor, names: Mapping[int, str]) -> dict[int, int]:
-    """Read the rest of the window and return its varint fields, the last value of each.
+def read(
+    cursor: Cursor,
+    integers: Mapping[int, str],
+    texts: Mapping[int, str] = MappingProxyType({}),
+    windows: Mapping[int, str] = MappingProxyType({}),
+) -> dict[int, Any]:
+    """Read the rest of the window and return its known fields, ordered by their last places; others are skipped.
 
     Args:
         cursor: at the message.
-        names: field number -> description for errors; other fields are skipped.
+        integers: field number -> description for errors: varints, of each the last value.
+        texts: the same: strings, of each the last value.
+        windows: the same: length-delimited fields, of each all values, in a list.
 
     Raises:
         Truncated, NotCanonical: see `fields`; or one of these fields has another wire type.
     """
-    known = (entry for entry in fields(cursor) if entry.number in names)
-    return {entry.number: entry.integer(cursor, names[entry.number]) for entry in known}
+    found: dict[int, Any] = {}
+    for entry in fields(cursor):
+        number = entry.number
+        if number in windows:
+            values = found.pop(number, [])
+            values.append(entry.window(cursor, windows[number]))
+            found[number] = values
+        elif number in integers:
+            found[number] = entry.integer(cursor, integers[number])
+        elif number in texts:
+            found[number] = entry.text(cursor, texts[number])
+    return found
 
 
 def _key(cursor: Cursor) -> tuple[int, int]:

@@ -14,13 +14,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core import vector
-from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.notebook import card
+from dvcodec.core.roaring import ContainerMix
 from dvcodec.core.rowset import RowSet, check_rows
-from dvcodec.core.text import bytes_text, counted, share_text
+from dvcodec.core.text import bytes_text, card, counted, share_text
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, check_highest
 from dvcodec.formats import Container, Format, VectorRef

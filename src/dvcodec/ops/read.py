@@ -15,11 +15,11 @@ import numpy as np
 
 from dvcodec import dialects, iceberg, mumbling
 from dvcodec.core import batch, roaring, vector
-from dvcodec.core.bitmap import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check
+from dvcodec.core.roaring import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count
 from dvcodec.core.vector import FRAME_OVERHEAD, MAGIC_BYTES, UNCOUNTED, Magic, Vector

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from dvcodec import zap
 from dvcodec.core import vector
-from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.cursor import BytesLike, Cursor, as_view, crc32
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report

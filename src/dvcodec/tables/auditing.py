@@ -61,9 +61,8 @@ import numpy as np
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Index
-from dvcodec.core.text import counted, plain
+from dvcodec.core.text import card, counted, plain
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import file_keys, is_local, local_name

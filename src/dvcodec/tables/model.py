@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.notebook import card
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import TextEnum, bytes_text, counted
+from dvcodec.core.text import TextEnum, bytes_text, card, counted
 from dvcodec.core.text import number as number_text
 from dvcodec.core.vector import DvLocation
 from dvcodec.ops.convert import VectorStats

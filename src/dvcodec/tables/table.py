@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, ca
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
-from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Flags
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import NOTHING, counted
+from dvcodec.core.text import NOTHING, card, counted
 from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.core.vector import Magic
 from dvcodec.io import ListedFiles

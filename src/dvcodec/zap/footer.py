@@ -36,8 +36,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.checksum import crc32, crc_hex
-from dvcodec.core.cursor import Cursor, first_true
+from dvcodec.core.cursor import Cursor, crc32, crc_hex, first_true
 from dvcodec.core.errors import (
     BadMagic,
     ChecksumMismatch,

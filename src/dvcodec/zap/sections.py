@@ -37,12 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of, u32
-from dvcodec.core.roaring import walk
+from dvcodec.core.roaring import ARRAY_MAX, BITSET_BYTES, COOKIE_NO_RUNS, walk
 from dvcodec.core.varints import uvarints
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.footer import NOT, Footer, SegmentData

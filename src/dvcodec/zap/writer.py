@@ -31,8 +31,7 @@ from operator import attrgetter, or_
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.checksum import crc32
-from dvcodec.core.cursor import BytesLike
+from dvcodec.core.cursor import BytesLike, crc32
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, Values, cut_by_weight, offsets_of, spread
 from dvcodec.core.usage import as_count, check_type

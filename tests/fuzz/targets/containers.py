@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 import cramjam
-import numpy as np
 
 from dvcodec import (
     Container,
@@ -30,7 +29,7 @@ from dvcodec import (
 )
 from dvcodec import paimon as paimon_manifest
 from dvcodec import puffin as puffin_files
-from dvcodec.core import avro, compress, vector
+from dvcodec.core import avro, compress
 from dvcodec.core.cursor import Cursor
 from dvcodec.dialects import DIALECTS
 from dvcodec.io import open_source
@@ -39,8 +38,8 @@ from dvcodec.ops.convert import measure
 from dvcodec.ops.read import read_vector
 from dvcodec.puffin import BlobMetadata, Footer, PuffinWriter, decode_footer, encode_footer
 from fuzz import mend
-from fuzz.seeds import files, row_sets, small_row_sets
-from fuzz.target import LIMITS, MANY, Target, check_rows, must
+from fuzz.seeds import files, row_sets
+from fuzz.target import LIMITS, Target, check_rows, must
 from fuzz.targets import frames
 
 
@@ -163,22 +162,6 @@ def _descriptors() -> Iterator[bytes]:
                     yield json.dumps(value["deletionVector"]).encode()
 
 
-def _run_z85(data: bytes) -> None:
-    size = int.from_bytes(data[:1], "little")
-    text = data[1:].decode("utf-8", "surrogateescape")
-    found = delta.decode_z85(text, None if size == 0xFF else size)
-    if size != 0xFF:
-        assert len(found) == size
-    assert must(delta.decode_z85, delta.encode_z85(found), len(found)) == found
-
-
-def _z85() -> Iterator[bytes]:
-    for size in (0, 1, 2, 3, 4, 5, 16, 44):
-        yield bytes([size]) + delta.encode_z85(bytes(range(3, 3 + size))).encode()
-    yield b"\xff" + delta.encode_z85(bytes(8)).encode()
-    yield b"\2##093"
-
-
 def _run_mumbling(data: bytes) -> None:
     rows = mumbling.decode(data, limits=LIMITS)
     again = mumbling.encode(rows)
@@ -203,16 +186,6 @@ def _dialects() -> Iterator[bytes]:
         for rows in row_sets():
             with suppress(UsageError):  # it does not fit
                 yield bytes([number]) + dialects.encode(rows, dialect)
-
-
-def _run_hash_index(data: bytes) -> None:
-    hashes = paimon.decode_hash_index(data)
-    assert hashes.dtype == np.int32
-    assert paimon.encode_hash_index(hashes) == data
-
-
-def _hash_indexes() -> Iterator[bytes]:
-    return iter(files("paimon/**/hash*", "paimon/**/index-*", most=256))
 
 
 def _run_index_manifest(data: bytes) -> None:
@@ -254,20 +227,6 @@ def _avros() -> Iterator[bytes]:
     yield from files("**/*.avro", count=12)
 
 
-def _run_avro_schema(data: bytes) -> None:
-    try:
-        schema = json.loads(data)
-    except (ValueError, RecursionError):
-        return
-    problem = avro.differs(schema, paimon_manifest.SCHEMA)
-    assert problem is None or problem
-
-
-def _avro_schemas() -> Iterator[bytes]:
-    for data in _index_manifests():
-        yield json.dumps(avro.decode(Cursor(data)).schema).encode()
-
-
 def _run_compress(data: bytes) -> None:
     kind, frame = data[:1], Cursor(data[1:])
     codec = "lz4" if kind < b"\x80" else "zstd"
@@ -284,44 +243,15 @@ def _compressed() -> Iterator[bytes]:
         yield b"\xff" + compress.compress(content, "zstd")
 
 
-def _run_vector_text(data: bytes) -> None:
-    """Every layout without its frame, as inline vectors have it."""
-    found = vector.read_payload(Cursor(data), limits=LIMITS)
-    rows = found.load()
-    check_rows(rows)
-    if rows.cardinality <= MANY:
-        assert must(measure, found).cardinality == rows.cardinality
-
-
-def _payloads() -> Iterator[bytes]:
-    for rows in row_sets():
-        for layout in ("portable", "native"):
-            yield delta.encode(rows, layout=layout)[4:-4]
-    for rows in small_row_sets():
-        yield paimon.encode(rows, layout="bitmap64")[4:-4]
-    yield from files("delta/**/*.portable", "delta/**/*.native", count=24)
-
-
 TARGETS = (
     Target("puffin-footer", "the footer of a Puffin file", _run_footer, _puffins, mend.puffin, max_len=2048),
     Target("puffin", "a Puffin file and the vectors in it", _run_puffin, _puffins, mend.puffin, max_len=2048),
     Target("sniff", "a file of unknown kind: named, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
-    Target("payload", "a vector without its frame", _run_vector_text, _payloads),
     Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
-    Target("z85", "Z85 text of either padding", _run_z85, _z85, max_len=128),
     Target("mumbling", "a Mumbling bitmap", _run_mumbling, _mumblings),
     Target("dialects", "a bitmap in a dialect of roaring", _run_dialects, _dialects),
-    Target("hash-index", "a hash index", _run_hash_index, _hash_indexes),
-    Target(
-        "index-manifest",
-        "an index manifest (Avro)",
-        _run_index_manifest,
-        _index_manifests,
-        mend.avro,
-        mend.avro_records,
-        max_len=4096,
-    ),
+    Target("index-manifest", "an index manifest (Avro)", _run_index_manifest, _index_manifests, mend.avro,
+           mend.avro_records, max_len=4096),
     Target("avro", "an Avro container", _run_avro, _avros, mend.avro, max_len=8192),
-    Target("avro-schema", "the schema of an Avro container", _run_avro_schema, _avro_schemas, max_len=4096),
     Target("compress", "an LZ4 or zstd frame", _run_compress, _compressed, max_len=512),
-)
+)  # fmt: skip

@@ -8,7 +8,6 @@ from contextlib import suppress
 import numpy as np
 
 from dvcodec import DecodeError, LimitExceeded, RowSet, lance
-from dvcodec.core import roaring
 from fuzz import mend
 from fuzz.seeds import files, small_row_sets
 from fuzz.target import LIMITS, MANY, Target, check_rows, must
@@ -90,10 +89,6 @@ def _arrow_files() -> Iterator[bytes]:
     return iter(files("**/_deletions/*.arrow", "lance/**/*.arrow", count=12))
 
 
-def _bin_files() -> Iterator[bytes]:
-    yield from (roaring.serialize(rows.bitmaps[0], run_optimize=False) for rows in small_row_sets() if rows)
-
-
 def _run_addresses(data: bytes) -> None:
     found = lance.decode_row_addr_map(data, limits=LIMITS)
     again = must(lance.decode_row_addr_map, lance.encode_row_addr_map(found))
@@ -140,22 +135,9 @@ TARGETS = (
     Target("lance-row-ids", "a RowIdSequence", _run_row_ids, _row_ids, mutate=mend.message, max_len=512),
     Target("lance-versions", "a RowDatasetVersionSequence", _run_versions, _versions, mutate=mend.message, max_len=512),
     Target("lance-arrow", "a deletion file, Arrow", _run_deletions, _arrow_files, max_len=2048, keeps_size=True),
-    Target("lance-bin", "a deletion file, bitmap", _run_deletions, _bin_files),
     Target("lance-addresses", "a row-address map", _run_addresses, _addresses),
-    Target(
-        "lance-manifest",
-        "a manifest and the sequences in it",
-        _run_manifest,
-        _manifests,
-        mend.lance_file,
-        mend.lance_manifest,
-        max_len=4096,
-    ),
-    Target(
-        "lance-transaction",
-        "a transaction",
-        _run_transaction,
-        lambda: files("**/_transactions/*.txn", most=1000, count=12),
-        mutate=mend.message,
-    ),
-)
+    Target("lance-manifest", "a manifest and the sequences in it", _run_manifest, _manifests, mend.lance_file,
+           mend.lance_manifest, max_len=4096),
+    Target("lance-transaction", "a transaction", _run_transaction,
+           lambda: files("**/_transactions/*.txn", most=1000, count=12), mutate=mend.message),
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dvcodec import paimon
@@ -14,10 +15,11 @@ from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from limits.cases.avro import avro_file, schema_of
 from limits.cases.vectors import LARGE_FRAME
-from limits.making import VECTORS_OF, cases, error, large, large_file, limit, refuse
+from limits.making import VECTORS_OF, case, error, large, large_file, limit, refuse
 from samples import bitmaps
 from samples.bombs import BOMB, MEGA
 
+ONE = paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1)
 KNOWN = schema_of(VECTORS_OF / "paimon/java-1.3.1/index-manifest-0")
 
 
@@ -36,58 +38,19 @@ def hash_index(path: str) -> None:
 
 
 CASES = [
-    *cases(
-        "paimon.decode of 32 bits",
-        paimon.decode,
-        {
-            "count": lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<II", 12346, 2**32 - 1)),
-            "containers": lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<HH", 12347, 65535) + b"\xff" * 9000),
-        },
-    ),
-    large_file(
-        "paimon index file", paimon.load_frames, lambda: large(LARGE_FRAME, "index-1"), limit("max_vector_bytes")
-    ),
-    large_file(
-        "paimon.load",
-        lambda path: paimon.load(paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1), path),
-        lambda: large(LARGE_FRAME, "index-1"),
-        limit("max_vector_bytes"),
-    ),
-    large_file(
-        "paimon.read_index_manifest",
-        paimon.read_index_manifest,
-        lambda: large(avro_file(KNOWN, 1, b"\0"), "m"),
-        limit("max_metadata_bytes"),
-    ),
-    large_file(
-        "paimon manifest",
-        within(read_manifest, "m"),
-        lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        limit("max_metadata_bytes"),
-    ),
-    large_file(
-        "paimon manifest list",
-        within(read_manifest_list, "m"),
-        lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        limit("max_metadata_bytes"),
-    ),
-    large_file(
-        "paimon schema",
-        lambda path: read_schema(Folder(str(Path(path).parent.parent)), 0),
-        lambda: large(b"{", "schema/schema-0"),
-        limit("max_metadata_bytes"),
-    ),
-    large_file(
-        "paimon.read_deletion_vectors",
-        lambda path: paimon.read_deletion_vectors(path, [paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1)]),
-        lambda: large(LARGE_FRAME, "index-1"),
-        limit("max_vector_bytes"),
-    ),
+    case("paimon.decode of 32 bits", paimon.decode, "count",
+         lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<II", 12346, 2**32 - 1))),
+    *(large_file(name, read, lambda: large(LARGE_FRAME, "index-1"), limit("max_vector_bytes")) for name, read in (
+        ("paimon index file", paimon.load_frames),
+        ("paimon.load", lambda path: paimon.load(ONE, path)),
+        ("paimon.read_deletion_vectors", lambda path: paimon.read_deletion_vectors(path, [ONE])),
+    )),
     large_file("paimon hash index", hash_index, lambda: large(b"", "index-1"), error("NotCanonical: finding")),
-    large_file(
-        "paimon snapshot",
-        within(read_snapshot, "snapshot/snapshot-1"),
-        lambda: large(b"{", "snapshot/snapshot-1"),
-        limit("max_metadata_bytes"),
-    ),
-]
+    *(large_file(name, read, partial(large, head, place), limit("max_metadata_bytes")) for name, read, head, place in (
+        ("paimon.read_index_manifest", paimon.read_index_manifest, avro_file(KNOWN, 1, b"\0"), "m"),
+        ("paimon manifest", within(read_manifest, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
+        ("paimon manifest list", within(read_manifest_list, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
+        ("paimon schema", within(lambda folder, _: read_schema(folder, 0), ""), b"{", "schema/schema-0"),
+        ("paimon snapshot", within(read_snapshot, "snapshot/snapshot-1"), b"{", "snapshot/snapshot-1"),
+    )),
+]  # fmt: skip

@@ -7,8 +7,8 @@ import struct
 from typing import Any
 
 from dvcodec import Limits, puffin
-from limits.making import SMALL, Inputs, accepted, cases, error, large, large_file, limit
-from samples.bombs import BOMB, HUGE, MEGA, digits, lz4, lz4_header, nested, zstd, zstd_header
+from limits.making import SMALL, Inputs, accepted, case, cases, error, large, large_file, limit
+from samples.bombs import BOMB, HUGE, MEGA, lz4, lz4_header, nested, zstd, zstd_header
 
 
 def puffin_file(payload: bytes, *, size: int | None = None, flags: int = 0, body: bytes = b"") -> bytes:
@@ -52,20 +52,14 @@ def squeezed_blob(data: bytes, codec: str = "zstd") -> bytes:
 
 PUFFINS: Inputs = {
     "footer of two gigabytes": lambda: puffin_file(b"{}", size=2**31 - 1),
-    "footer of less than nothing": lambda: puffin_file(b"{}", size=-1),
     "deep json": lambda: puffin_file(b'{"blobs":' + nested(200_000) + b"}"),
-    "numbers of a million digits": lambda: puffin_file(b'{"blobs":' + digits(MEGA // 2) + b"}"),
     "million names": lambda: puffin_file(b'{"blobs":[],' + b",".join(b'"a":0' for _ in range(100_000)) + b"}"),
-    "the last of many names again": lambda: puffin_file(
-        b'{"blobs":[],' + b",".join(b'"%d":0' % min(number, 59_998) for number in range(60_000)) + b"}"
-    ),
     "blobs of nothing": lambda: puffin_file(b'{"blobs":[' + b",".join([b"{}"] * 100_000) + b"]}"),
-    "blob beyond the file": lambda: puffin_file(footer(blob_at(4, HUGE))),
     "blob from beyond the file": lambda: puffin_file(footer(blob_at(HUGE, 4))),
 }
-OVERLAPPING: Inputs = {
-    "blobs over one another": lambda: puffin_file(footer(*(blob_at(4, 1000) for _ in range(5000))), body=bytes(1000)),
-}
+OVERLAPPING = (
+    "blobs over one another", lambda: puffin_file(footer(*(blob_at(4, 1000) for _ in range(5000))), body=bytes(1000)),
+)  # fmt: skip
 PUFFIN_FOOTERS: Inputs = {
     "lz4 footer of an exabyte": lambda: squeezed_footer(lz4_header(2**60) + bytes(40)),
     "lz4 footer bomb": lambda: squeezed_footer(lz4(BOMB)),
@@ -74,7 +68,7 @@ PUFFIN_FOOTERS: Inputs = {
 
 CASES = [
     *cases("puffin", read_puffin, PUFFINS),
-    *cases("puffin", read_puffin, OVERLAPPING, accepted("each blob is read by itself")),
+    case("puffin", read_puffin, *OVERLAPPING, accepted("each blob is read by itself")),
     *cases("puffin", read_puffin, PUFFIN_FOOTERS, limit("max_metadata_bytes")),
     *cases(
         "puffin",

@@ -34,11 +34,8 @@ CASES = [
         read_root,
         {
             "count of elements": lambda: bolt(put("<H", 10, 65535)),
-            "overflow": lambda: bolt(put("<I", 12, 2**32 - 1)),
-            "size of a value": lambda: bolt(put("<I", 28, 2**32 - 1)),
             "page beyond the file": lambda: bolt(lambda made: setattr(made, "root", 2**62)),
             "page in itself": lambda: bolt(put("<HHI", 8, 1, 1, 0), s=b"x" * 100),
-            "pages that are counted": lambda: bolt(lambda made: setattr(made, "page_size", 2**16))[:4000],
         },
     ),
     large_file("scorch root", read_root, lambda: large(bolt(), "root.bolt"), limit("max_metadata_bytes")),

@@ -26,7 +26,7 @@ from dvcodec.cli.zap.shared import (
     open_segment,
     zap,
 )
-from dvcodec.core.checksum import crc_hex
+from dvcodec.core.cursor import crc_hex
 from dvcodec.core.errors import ChecksumMismatch, DecodeError
 from dvcodec.core.limits import Limits
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dvcodec.core.bitmap import BITSET_BYTES, BitmapView
-from dvcodec.core.expand import pack_into
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
+from dvcodec.core.roaring import BITSET_BYTES, BitmapView, pack_into
 from dvcodec.spark.vectors import NamedVectors
 
 CHUNK_BITS = 12

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
+from dvcodec.core.roaring import ranges_of
 from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, maximal_ranges, range_array, struct
 from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.jobs.stored import as_vectors

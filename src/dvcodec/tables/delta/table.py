@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.roaring import ContainerMix
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import UNCOUNTED, Magic
 from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector

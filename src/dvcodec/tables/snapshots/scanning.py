@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.batch import Few
-from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
-from dvcodec.core.notebook import card
 from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.roaring import ContainerMix
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import counted, share_text, shares_text
+from dvcodec.core.text import card, counted, share_text, shares_text
 from dvcodec.core.text import number as number_text
 from dvcodec.core.usage import check_type
 from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
