@@ -92,9 +92,7 @@ def test_mask_by_start_against_brute_force(positions: set[int], start: int, leng
 POSITIONS: dict[str, Callable[[list[int]], Any]] = {
     "list": list,
     "int64": lambda values: np.array(values, np.int64),
-    "strided": lambda values: np.repeat(np.array(values, np.int64), 2)[::2],
     "Arrow": lambda values: pa.array(values, pa.int64()),
-    "Arrow, unsigned": lambda values: pa.array(values, pa.uint64()),
     "Arrow, chunked": lambda values: pa.chunked_array([values[:1], [], values[1:]], pa.int64()),
     "pandas": lambda values: pd.Series(values, dtype="int64"),
     "pandas, nullable": lambda values: pd.Series(values, dtype="Int64"),

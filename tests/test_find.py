@@ -27,6 +27,8 @@ from samples.memory_store import ROOT, MemoryStore
         ("[!a-c]", ["d"], ["a", "b"]),
         ("[^a]", ["b"], ["a"]),
         ("[", ["["], ["a"]),
+        ("*/**", ["a/b", "a/b/c"], ["a"]),
+        ("a/**/b*", ["a/b", "a/x/bc", "a/x/y/b"], ["a", "a/b/c", "x/b"]),
     ],
 )
 def test_sets_of_a_pattern(pattern: str, matching: list[str], others: list[str]) -> None:

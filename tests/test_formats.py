@@ -163,16 +163,11 @@ def test_the_command_line_takes_its_files(installed: Path) -> None:
     for command, shown in {
         "convert rows.blob -o rows.vs --to varset": "wrote rows.vs",
         "inspect rows.vs": "varset, rows as varints",
-        "verify rows.vs": "ok    rows.vs  varset, 3 checks passed",
-        "positions rows.vs": "1\n5\n9\n",
-        "convert rows.vs -o again.blob --to blob": "wrote again.blob",
-        "convert --help": "varset",
         "diff rows.vs rows.blob": "no difference",
     }.items():
         done = run(installed, "-m", "dvcodec", *command.split())
         assert (done.returncode, done.stderr) == (0, ""), command
         assert shown in done.stdout
-    assert (installed / "again.blob").read_bytes() == (installed / "rows.blob").read_bytes()
     (installed / "other").write_bytes(b"something else, of no format")
     done = run(installed, "-m", "dvcodec", "inspect", "other")
     assert done.returncode == 2

@@ -79,15 +79,6 @@ def test_versions() -> None:
 class TestRequests:
     """No more than are needed."""
 
-    def test_of_the_rest_of_a_small_object(self) -> None:
-        store = MemoryStore({"k": varied(200_000)})
-        source = source_of(store, eager=True)
-        source.read(0, 10)
-        source.prefetch()
-        source.prefetch()
-        assert bytes(source.read(0, 200_000)) == varied(200_000)
-        assert store.asked == [("get", "k", 0, HEAD_BYTES), ("get", "k", HEAD_BYTES, 200_000)]
-
     def test_where_nothing_has_a_size(self) -> None:
         store = Sizeless({"k": SMALL}, reports_size=False, heads=False)
         source = source_of(store)

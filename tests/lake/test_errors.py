@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,7 @@ import pytest
 import dvcodec
 from cli_runner import Result, run
 from dvcodec.io.store import (
-    AccessDenied,
     BucketNotFound,
-    Reason,
-    StoreError,
-    open_store,
     request_counts,
 )
 from dvcodec.tables import open_table
@@ -29,7 +23,6 @@ from lake.servers import SECRET
 pytest.importorskip("obstore")
 
 QUICK = {"max_retries": "2", "init_backoff": "5ms", "max_backoff": "20ms"}
-WORDS = "It said so."
 
 
 def options_of(given: dict[str, str]) -> list[str]:
@@ -56,54 +49,6 @@ def held(proxied_s3: Bucket, tmp_path: Path) -> Bucket:
     proxied_s3.upload(tmp_path)
     proxied_s3.upload(tables.delta_table(tmp_path / "t", files=2), "t")
     return proxied_s3
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An answer of the store, and what becomes of it."""
-
-    status: int
-    code: str
-    kind: type[StoreError]
-    reason: Reason
-    requests: int = 1
-
-
-REFUSALS = [
-    Refusal(403, "AccessDenied", AccessDenied, Reason.DENIED),
-    Refusal(400, "ExpiredToken", AccessDenied, Reason.EXPIRED),
-    Refusal(403, "InvalidAccessKeyId", AccessDenied, Reason.BAD_CREDENTIALS),
-    Refusal(403, "SignatureDoesNotMatch", AccessDenied, Reason.BAD_CREDENTIALS),
-    Refusal(404, "XAdminUserNotFound", AccessDenied, Reason.BAD_CREDENTIALS),
-    Refusal(404, "NoSuchBucket", BucketNotFound, Reason.NO_BUCKET),
-    Refusal(404, "NobodyKnows", StoreError, Reason.OTHER),
-    Refusal(503, "SlowDown", StoreError, Reason.THROTTLED, 3),
-    Refusal(500, "InternalError", StoreError, Reason.UNAVAILABLE, 3),
-    Refusal(400, "AuthorizationHeaderMalformed", StoreError, Reason.REGION),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
-class TestRefusals:
-    def test_in_python(self, held: Bucket, refusal: Refusal) -> None:
-        store, key = open_store(f"{held.url}/vectors.puffin", held.options | QUICK)
-        fault = Fault("error", status=refusal.status, code=refusal.code, message=WORDS, times=None)
-        calls: dict[str, Callable[[], object]] = {
-            "read": lambda: store.get(key, 0, 10),
-            "list": lambda: list(store.list_all("t")),
-            "write": lambda: store.put("new", b""),
-        }
-        for action, call in (calls | {"list ": lambda: store.list_folder("t")}).items():
-            held.watched.clear()
-            held.watched.fail(fault)
-            with pytest.raises(refusal.kind) as failed:
-                call()
-            error = failed.value
-            assert (error.action, error.reason) == (action.strip(), refusal.reason)
-            url = f"{held.url}/{ {'read': key, 'write': 'new'}.get(action, 't') }"
-            assert str(error).startswith(f"{url}: cannot {action.strip()}: {refusal.reason.value}: {refusal.status} ")
-            assert f" {refusal.code} ({WORDS})" in str(error)
-            assert len(held.watched.traffic()) == refusal.requests
 
 
 class TestServers:

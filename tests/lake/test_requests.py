@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dvcodec
-from cli_runner import run
 from dvcodec import puffin
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
@@ -66,14 +65,6 @@ class TestFiles:
         for name, call in calls.items():
             seen = counted(call)
             assert (name, seen.kinds, seen.repeated) == (name, {"GET": 2}, [])
-
-    def test_a_large_file(self, counted_s3: Bucket, counted: Counted, tmp_path: Path) -> None:
-        """24 MB, 200 vectors: what is close is read together."""
-        url = f"{counted_s3.upload(tables.large_puffin(tmp_path).parent)}/large.puffin"
-        given = [part for pair in counted_s3.options.items() for part in ("--storage-option", "=".join(pair))]
-        seen = counted(lambda: run("stats", url, *given))
-        assert (set(seen.kinds), seen.repeated) == ({"GET"}, [])
-        assert len(seen) <= 3
 
 
 class TestDelta:

@@ -93,6 +93,7 @@ class TestRequests:
 
 
 class TestWriting:
+    @pytest.mark.long
     @pytest.mark.parametrize("target", ["iceberg", "delta", "paimon64"])
     def test_write_and_read(self, spark: SparkSession, s3: Bucket, many: Path, target: str) -> None:
         from dvcodec.spark.sources import read_manifest
@@ -141,6 +142,7 @@ class TestWords:
             assert self.SECRET not in str(refused.value)
             assert counted_s3.options["aws_secret_access_key"] not in str(refused.value)
 
+    @pytest.mark.long
     def test_no_secret_in_a_plan(
         self, spark: SparkSession, counted_s3: Bucket, many: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -9,45 +9,13 @@ from pathlib import Path
 import pytest
 
 from dvcodec import RowSet, iceberg
-from dvcodec.io import Storage, open_source
-from dvcodec.io.store import ObjectChanged
+from dvcodec.io import Storage
 from dvcodec.tables import open_table
 from lake import tables
 from lake.buckets import Bucket
 from samples.delta_log import commit, data_file, descriptor
 
 pytest.importorskip("obstore")
-
-LARGE = 5 << 20
-"""Bytes of an object that is read range by range."""
-
-
-def pattern(letter: bytes, size: int) -> bytes:
-    return letter * size
-
-
-REPLACEMENTS = [
-    pytest.param(lambda size: size, id="same size"),
-    pytest.param(lambda size: size + (1 << 20), id="longer"),
-    pytest.param(lambda size: size // 2, id="shorter"),
-]
-Size = Callable[[int], int]
-
-
-@pytest.mark.parametrize("replaced", REPLACEMENTS)
-@pytest.mark.parametrize("size", [100, 200_000, LARGE])
-class TestReplaced:
-    """All bytes that one source gives out are of one object."""
-
-    def test_after_bytes_were_given_out(self, bucket: Bucket, size: int, replaced: Size) -> None:
-        """Also by stores that ignore ETags: each answer says of which object it is."""
-        bucket.put({"t/a.bin": pattern(b"a", size)})
-        with open_source(f"{bucket.url}/t/a.bin", storage_options=bucket.options) as source:
-            given = [bytes(source.read(0, 10))]
-            bucket.put({"t/a.bin": pattern(b"b", replaced(size))})
-            with pytest.raises(ObjectChanged, match=f"{bucket.url}/t/a.bin: cannot read: changed since"):
-                given.extend(bytes(source.read(start, 10)) for start in range(10, size - 10, size // 10))
-            assert set(b"".join(given)) == {ord("a")}
 
 
 # ------------------------ one `Storage` for reading and writing: what it writes itself is never read as it was before

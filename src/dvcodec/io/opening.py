@@ -262,7 +262,7 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
         return not parts
     first, *rest = patterns
     if first == "**":
-        return not rest or any(_matches(parts[i:], rest) for i in range(len(parts)))
+        return any(_matches(parts[i:], rest) for i in range(len(parts))) if rest else bool(parts)
     return bool(parts) and fnmatchcase(parts[0], first) and _matches(parts[1:], rest)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, islice
 from typing import TypeAlias, TypeVar, overload
 from urllib.parse import unquote
@@ -386,34 +386,17 @@ class Listing:
         """Whether it is recent enough to reuse."""
         return time.monotonic() - self._made < _FRESH_SECONDS
 
-    @cached_property
-    def _children(self) -> dict[str, list[str]]:
-        """Folder -> names in it."""
-        found: dict[str, dict[str, None]] = {}
-        root, chain, outer = self.root.partition("::")
-        root = root.rstrip("/")
-        for file in self._files:
-            folder, name = _split(file.location.removesuffix(chain + outer))
-            while name not in (names := found.setdefault(folder, {})):
-                names[name] = None
-                if folder == root:
-                    break
-                folder, name = _split(folder)
-        return {folder: list(names) for folder, names in found.items()}
-
     def names(self, folder: str) -> list[str]:
         """Return the names in the root, or in a folder below it."""
-        return self._children.get(folder.partition("::")[0].rstrip("/"), [])
+        inner, chain, outer = folder.partition("::")
+        inner = f"{inner.rstrip('/')}/"
+        below = (file.location.removesuffix(chain + outer) for file in self._files if file.location.startswith(inner))
+        return list(dict.fromkeys(one[len(inner) :].lstrip("/").partition("/")[0] for one in below))
 
     def below(self, folder: str) -> list[Listed]:
         """Return the files below the root, or below one of its folders."""
         root = folder.rstrip("/")
         return self._files if root == self.root else [one for one in self._files if one.location.startswith(f"{root}/")]
-
-
-def _split(location: str) -> tuple[str, str]:
-    folder, _, name = location.rpartition("/")
-    return folder.rstrip("/"), name
 
 
 def location_key(location: str) -> str:

@@ -19,7 +19,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -172,30 +172,23 @@ class Worker:
             self._stdin.write(data)
 
 
-class borrowed:  # noqa: N801  (used as a function)
+@contextmanager
+def borrowed(kind: Kind) -> Iterator[Worker]:
     """Borrow a worker for a file, for the time of a ``with`` block."""
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-
-    def __enter__(self) -> Worker:
-        _wait_for_turn(self._kind)
+    _wait_for_turn(kind)
+    try:
+        worker = _taken(kind)
         try:
-            self._worker = _taken(self._kind)
-        except BaseException:
-            _end_turn(self._kind)
+            yield worker
+        except (DecodeError, GeneratorExit):
+            _give_back(worker)
             raise
-        return self._worker
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Any other error may have come between a command and its answer: the next file would get that answer.
-        try:
-            if kind is None or issubclass(kind, (DecodeError, GeneratorExit)):
-                _give_back(self._worker)
-            else:
-                self._worker.end()
-        finally:
-            _end_turn(self._kind)
+        except BaseException:  # it may have come between a command and its answer, which the next file would get
+            worker.end()
+            raise
+        _give_back(worker)
+    finally:
+        _end_turn(kind)
 
 
 _LOCK = threading.Lock()
@@ -345,7 +338,8 @@ class OrcFile:
         return self._worker.answer("ORC file", self._name, "valid stripes")
 
 
-class open_orc:  # noqa: N801  (used as a function)
+@contextmanager
+def open_orc(source: Source) -> Iterator[OrcFile]:
     """Open an ORC file for the time of a ``with`` block.
 
     Args:
@@ -356,19 +350,6 @@ class open_orc:  # noqa: N801  (used as a function)
         NotCanonical: the file is corrupt.
         LimitExceeded: see `OrcFile.batches`.
     """
-
-    def __init__(self, source: Source) -> None:
-        require_extra("pyarrow.orc", "tables")
-        self._source = source
-        self._worker = borrowed(ORC)
-
-    def __enter__(self) -> OrcFile:
-        worker = self._worker.__enter__()
-        try:
-            return OrcFile(worker, self._source)
-        except BaseException as err:
-            self.__exit__(type(err))
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._worker.__exit__(kind)
+    require_extra("pyarrow.orc", "tables")
+    with borrowed(ORC) as worker:
+        yield OrcFile(worker, source)

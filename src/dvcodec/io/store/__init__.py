@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from dvcodec.core.errors import UsageError
+from dvcodec.io.store import filesystems, objects
 from dvcodec.io.store.base import Fetched, LocalStore, RequestCounts, Store, StoredObject, request_counts
 from dvcodec.io.store.errors import (
     AccessDenied,
@@ -24,7 +25,6 @@ from dvcodec.io.store.errors import (
     StoreUnreachable,
     without_secrets,
 )
-from dvcodec.io.store.objects import files_state, variables
 from dvcodec.io.store.options import StoreOptions
 
 __all__ = [
@@ -76,21 +76,17 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
     scheme, separator, rest = url.partition("://")
     kind = _SCHEMES.get(scheme.lower()) if separator and "::" not in url else None
     if kind is None:
-        from dvcodec.io.store import filesystems  # noqa: PLC0415  (needs fsspec)
-
         return filesystems.connect(f"{scheme.lower()}{separator}{rest}" if "::" not in url else url, options)
-    from dvcodec.io.store.objects import web_address  # noqa: PLC0415
-
     query = ""
     web = kind in ("http", "https")
     if web:
-        authority, query, key = web_address(url)
+        authority, query, key = objects.web_address(url)
     else:
         authority, _, key = rest.partition("/")
         key = re.sub(r"/{2,}", "/", key).strip("/")
     if not authority or (not web and _NOT_A_BUCKET.search(authority)):
         raise UsageError(f"{without_secrets(url)}: the URL has no {'host' if web else 'bucket'}")
-    environment = (variables(), files_state() if kind == "s3" else ())
+    environment = (objects.variables(), objects.files_state() if kind == "s3" else ())
     return _client(kind, scheme, authority, query, options, environment), key
 
 
@@ -100,6 +96,4 @@ def _client(
 ) -> Store:
     """Make a client. The environment is part of the cache key: credentials in it may change."""
     del environment
-    from dvcodec.io.store.objects import connect  # noqa: PLC0415
-
-    return connect(kind, authority, query, options, spelled=scheme)
+    return objects.connect(kind, authority, query, options, spelled=scheme)
