@@ -11,19 +11,12 @@ DECODERS = {
         "iceberg", "delta", "paimon-32", "batch", "roaring-32", "roaring-64", "delta-inline", "delta-bin",
         "paimon-index",
     ),
-    "containers": (
-        "puffin-footer", "puffin", "sniff", "descriptor", "mumbling", "dialects", "index-manifest", "avro", "compress",
-    ),
-    "lance": (
-        "lance-row-ids", "lance-versions", "lance-arrow", "lance-addresses", "lance-manifest", "lance-transaction",
-    ),
-    "zap": (
-        "zap-segment", "zap-postings", "zap-stored", "zap-doc-values", "zap-sections", "zap-fields", "zap-footer",
-        "vellum", "zap-merge",
-    ),
+    "containers": ("puffin-footer", "puffin", "sniff", "mumbling", "dialects", "index-manifest", "avro"),
+    "lance": ("lance-row-ids", "lance-arrow", "lance-addresses", "lance-manifest"),
+    "zap": ("zap-segment", "zap-postings", "zap-stored", "zap-doc-values", "vellum", "zap-merge"),
     "tables": (
-        "iceberg-metadata", "iceberg-manifest-list", "iceberg-manifest", "position-deletes", "avro-rows", "delta-log",
-        "paimon-snapshot", "paimon-schema", "paimon-manifest", "paimon-row", "scorch-root",
+        "iceberg-metadata", "iceberg-manifest", "position-deletes", "avro-rows", "delta-log", "paimon-schema",
+        "paimon-manifest",
     ),
     "whole": ("parquet-footer", "table-iceberg", "table-delta", "table-paimon", "table-lance", "table-scorch"),
 }  # fmt: skip

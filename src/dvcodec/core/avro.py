@@ -29,7 +29,7 @@ import cramjam
 
 from dvcodec.core import compress as zstd
 from dvcodec.core.cursor import Cursor, check_crc, crc32
-from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import BadMagic, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
@@ -315,19 +315,16 @@ class AvroFile:
             LimitExceeded: see `Limits.max_metadata_bytes`, `Limits.max_records` and `Limits.max_record_bytes`.
             MissingExtra: fastavro is not installed.
         """
-        decoder = _Decoder.of(self.schema, self._blocks, None if by_block else self._limits)
-        for count, content, block in self._contents(by_block=by_block):
-            yield from decoder.records(content, count, block)
+        read, limits = self.reader(), None if by_block else self._limits
+        for count, content, block in self.contents(by_block=by_block):
+            yield from _decoded(read, content, count, block, limits)
 
-    def contents(self) -> Iterator[tuple[int, memoryview]]:
-        """Yield the number of records and the content of each block.
+    def contents(self, *, by_block: bool = False) -> Iterator[tuple[int, memoryview, Cursor]]:
+        """Yield the number of records of each block, its content, and the block; see `records`.
 
         Raises:
             DecodeError: see `records`.
         """
-        return ((count, content) for count, content, _ in self._contents())
-
-    def _contents(self, *, by_block: bool = False) -> Iterator[tuple[int, memoryview, Cursor]]:
         size = records = 0
         for count, block in self._each():
             content = decompress(block, self.codec, self._limits)
@@ -355,7 +352,16 @@ class AvroFile:
             DecodeError: the schema is one that `records` refuses.
             MissingExtra: fastavro is not installed.
         """
-        return _Decoder.of(self.schema if kind is None else kind, self._blocks, self._limits).read
+        fastavro = require_extra("fastavro", "tables")
+        try:
+            parsed = fastavro.parse_schema(without_annotations(self.schema if kind is None else kind))
+            check_shape(parsed)
+        except MemoryError:
+            raise
+        except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
+            expected, cursor = "a valid schema", self._blocks
+            raise cursor.error(NotCanonical, "Avro schema", expected=expected, actual=_text(err)) from None
+        return lambda stream: fastavro.schemaless_reader(stream, parsed, None)
 
     def count(self) -> int:
         """Return the number of records that the headers of the blocks state; no block is decompressed.
@@ -385,58 +391,43 @@ class AvroFile:
             yield count, block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Decoder:
-    """Decodes the records of one schema.
+def _decoded(
+    read: Callable[[io.BytesIO], Any], content: memoryview, count: int, block: Cursor, limits: Limits | None
+) -> Iterator[Any]:
+    """Decode the records of a block, which must fill it; fastavro sees at most the bytes that a record may have.
 
-    Attributes:
+    Args:
         read: reads a record.
+        content: of the block.
+        count: number of records.
+        block: as it is stored, for errors.
         limits: of bytes that a record may have; None for a data file.
     """
-
-    read: Callable[[io.BytesIO], Any]
-    limits: Limits | None
-
-    @classmethod
-    def of(cls, schema: Any, cursor: Cursor, limits: Limits | None) -> _Decoder:
-        fastavro = require_extra("fastavro", "tables")
+    most = len(content) if limits is None else limits.max_record_bytes
+    base, stream = 0, io.BytesIO(content[:most])
+    large = len(content) > most
+    for i in range(count):
+        start = base + stream.tell() if large else base
         try:
-            parsed = fastavro.parse_schema(without_annotations(schema))
-            check_shape(parsed)
+            try:
+                record = read(stream)
+            except Exception:  # the record may be longer than what is left of the piece
+                if start == base or base + most >= len(content):
+                    raise
+                base, stream = start, io.BytesIO(content[start : start + most])
+                record = read(stream)
         except MemoryError:
             raise
-        except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
-            raise _invalid_schema(cursor, err) from None
-        return cls(lambda stream: fastavro.schemaless_reader(stream, parsed, None), limits)
-
-    def records(self, content: memoryview, count: int, block: Cursor) -> Iterator[Any]:
-        """Decode the records of a block, which must fill it; fastavro sees at most the bytes that a record may have."""
-        read = self.read
-        most = len(content) if self.limits is None else self.limits.max_record_bytes
-        base, stream = 0, io.BytesIO(content[:most])
-        large = len(content) > most
-        for i in range(count):
-            start = base + stream.tell() if large else base
-            try:
-                try:
-                    record = read(stream)
-                except Exception:  # the record may be longer than what is left of the piece
-                    if start == base or base + most >= len(content):
-                        raise
-                    base, stream = start, io.BytesIO(content[start : start + most])
-                    record = read(stream)
-            except MemoryError:
-                raise
-            except Exception as err:  # noqa: BLE001
-                wanted = f"record {i} of {count} in this block"
-                if self.limits is not None and base + most < len(content) and not stream.read(1):
-                    found = f"more than {most} bytes in {wanted}"
-                    raise self.limits.exceeded("max_record_bytes", found, block, 0) from None
-                raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
-            yield record
-        left = len(content) - base - stream.tell()
-        if left:
-            raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
+        except Exception as err:  # noqa: BLE001
+            wanted = f"record {i} of {count} in this block"
+            if limits is not None and base + most < len(content) and not stream.read(1):
+                found = f"more than {most} bytes in {wanted}"
+                raise limits.exceeded("max_record_bytes", found, block, 0) from None
+            raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
+        yield record
+    left = len(content) - base - stream.tell()
+    if left:
+        raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
 
 
 def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
@@ -517,10 +508,6 @@ def encode(
         block = compress(stream.getvalue(), codec)
         out += [_put_zigzag(count), _put_zigzag(len(block)), block, sync]
     return b"".join(out)
-
-
-def _invalid_schema(cursor: Cursor, err: Exception) -> DecodeError:
-    return cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err))
 
 
 def _text(err: Exception) -> str:

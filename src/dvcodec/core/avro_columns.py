@@ -80,8 +80,11 @@ class AvroValues:
 
     def take(self, index: Index) -> AvroValues:
         """Return the field of some records."""
-        sizes = None if self.sizes is None else self.sizes[index]
-        return AvroValues(self.values[index], sizes, None if self.valid is None else self.valid[index])
+        return AvroValues(self.values[index], _taken(self.sizes, index), _taken(self.valid, index))
+
+
+def _taken(column: Any, index: Index) -> Any:
+    return None if column is None else column[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +106,14 @@ class AvroPairs:
     def of_rows(self, places: Index) -> AvroPairs:
         """Return the items of records that have a place, by that."""
         rows = places[self.rows]
-        live = np.flatnonzero(rows >= 0)
-        sizes = None if self.sizes is None else self.sizes[live]
-        return AvroPairs(rows[live], self.keys[live], self.values[live], sizes)
+        return self._take(rows, np.flatnonzero(rows >= 0))
 
     def of_key(self, key: int) -> AvroPairs:
         """Return the items of a number."""
-        index = np.flatnonzero(self.keys == key)
-        sizes = None if self.sizes is None else self.sizes[index]
-        return AvroPairs(self.rows[index], self.keys[index], self.values[index], sizes)
+        return self._take(self.rows, np.flatnonzero(self.keys == key))
+
+    def _take(self, rows: Index, index: Index) -> AvroPairs:
+        return AvroPairs(rows[index], self.keys[index], self.values[index], _taken(self.sizes, index))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +164,7 @@ def read_columns(
         counts: list[int] = []
         contents: list[memoryview] = []
         bounds = [0]
-        for count, content in file.contents():
+        for count, content, _ in file.contents():
             counts.append(count)
             contents.append(content)
             bounds.append(bounds[-1] + len(content))

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -827,27 +828,35 @@ def _key_error(cursor: Cursor, offset: int, key: int, last: int, max_key: int) -
 
 
 def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int, int]:
-    """Skip consecutive gap keys in vectorised steps; return their number and the last key.
-
-    A vector of 2 GiB may have over a hundred million of them: one at a time would take minutes.
-    """
-    total, step = 0, 16
-    while total < left:
-        size = min(step, left - total, cursor.remaining // MIN_BUCKET)
-        records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * MIN_BUCKET], "<u4").reshape(size, 3)
-        others = np.flatnonzero((records[:, 1] != _GAP[0]) | (records[:, 2] != _GAP[1]))
-        gaps = int(others[0]) if len(others) else size
-        keys = records[:gaps, 0].astype(np.int64)
+    """Skip consecutive gap keys; return their number and the last key."""
+    total = 0
+    for records in leading_gaps(cursor, left, _GAP):
+        keys = records[:, 0].astype(np.int64)
         if (i := first_true((np.diff(keys, prepend=last) <= 0) | (keys > max_key))) is not None:
             before = keys[i - 1] if i else last
             raise _key_error(cursor, cursor.pos + i * MIN_BUCKET, keys[i], before, max_key)
-        cursor.pos += gaps * MIN_BUCKET
-        total += gaps
-        last = int(keys[-1]) if gaps else last
-        if gaps < size or not size:
-            break
-        step = min(step * 8, 1 << 20)
+        total += len(keys)
+        last = int(keys[-1]) if len(keys) else last
     return total, last
+
+
+def leading_gaps(cursor: Cursor, left: int, gap: NDArray[np.uint32]) -> Iterator[NDArray[np.uint32]]:
+    """Yield up to `left` records of three words at the cursor that end with `gap`, in growing steps; move past them.
+
+    A vector of 2 GiB may have over a hundred million of them: one at a time would take minutes.
+    """
+    step = 16
+    while left:
+        size = min(step, left, cursor.remaining // MIN_BUCKET)
+        records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * MIN_BUCKET], "<u4").reshape(size, 3)
+        others = np.flatnonzero((records[:, 3 - len(gap) :] != gap).any(axis=1))
+        gaps = int(others[0]) if len(others) else size
+        yield records[:gaps]
+        cursor.pos += gaps * MIN_BUCKET
+        if gaps < step:
+            return
+        left -= gaps
+        step = min(step * 8, 1 << 20)
 
 
 def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:

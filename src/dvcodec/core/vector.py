@@ -215,8 +215,6 @@ def build(magic: Magic, *vector: bytes | memoryview) -> bytes:
     return b"".join([_U32BE.pack(size - LENGTH_BYTES - CRC_BYTES), magic.value, *vector, _U32BE.pack(crc)])
 
 
-_MIN_NATIVE = 12
-"""Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
 _NATIVE_GAP = np.frombuffer(struct.pack("<i", len(roaring.EMPTY_BITMAP)) + roaring.EMPTY_BITMAP, "<u4")
 
 
@@ -421,14 +419,14 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
     """Walk Delta's native array: i32 count, then per bitmap an i32 byte length and the bitmap; the index is the key."""
     start = cursor.pos
     count = cursor.i32le("bitmap count")
-    most = cursor.remaining // _MIN_NATIVE
+    most = cursor.remaining // MIN_BUCKET
     if not 0 <= count <= most:
         expected = f"0 to {most} in {cursor.remaining} bytes"
         raise cursor.error(Truncated, "bitmap count", at=start, expected=expected, actual=count)
     bitmaps: list[tuple[int, BitmapView]] = []
     cardinality = 0
     key = 0
-    while (key := key + _skip_native_gaps(cursor, count - key)) < count:
+    while (key := key + sum(map(len, roaring.leading_gaps(cursor, count - key, _NATIVE_GAP)))) < count:
         entry = cursor.pos
         size = cursor.i32le("bitmap length")
         if size < 0:
@@ -441,21 +439,6 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
             bitmaps.append((key, view))
         key += 1
     return VectorView(cursor.view[start : cursor.pos], tuple(bitmaps), count - len(bitmaps))
-
-
-def _skip_native_gaps(cursor: Cursor, left: int) -> int:
-    """Skip consecutive empty bitmaps, in growing steps; return their number, at most `left`."""
-    total, size = 0, 1
-    while size:
-        size = min(8 * size, left - total, cursor.remaining // _MIN_NATIVE)
-        records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * _MIN_NATIVE], _NATIVE_GAP.dtype)
-        others = np.flatnonzero((records.reshape(size, 3) != _NATIVE_GAP).any(axis=1))
-        gaps = int(others[0]) if len(others) else size
-        cursor.pos += gaps * _MIN_NATIVE
-        total += gaps
-        if gaps < size:
-            break
-    return total
 
 
 def check_highest(position: int, magic: Magic) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
-
-import cramjam
 
 from dvcodec import (
     Container,
@@ -18,7 +15,6 @@ from dvcodec import (
     UsageError,
     decode,
     decode_at,
-    delta,
     dialects,
     iceberg,
     mumbling,
@@ -131,37 +127,6 @@ def _all_kinds() -> Iterator[bytes]:
     yield from files("zap/**/*.zap", count=3)
 
 
-def _run_descriptor(data: bytes) -> None:
-    found = delta.Descriptor.from_json(data)
-    again = must(delta.Descriptor.from_json, found.to_json())
-    assert again == found
-    assert found.unique_id == again.unique_id
-    if found.storage_type == "i":
-        rows = delta.load(found, "t", limits=LIMITS)
-        check_rows(rows)
-        assert rows.cardinality == found.cardinality
-    else:
-        assert "\0" not in found.path("/t")
-
-
-def _descriptors() -> Iterator[bytes]:
-    for rows in row_sets():
-        yield delta.encode_inline(rows).to_json().encode()
-    for kind, path in (
-        ("u", "ab^-aqEH.-t@S}K{vb[*k^"),
-        ("p", "file:///t/a%20b.bin"),
-        ("r", "a/b.bin"),
-        ("p", "s3://b/k"),
-    ):
-        yield delta.Descriptor(kind, path, 36, 2, 1).to_json().encode()
-    for data in files("**/_delta_log/*.json", most=20_000, count=10):
-        for line in data.splitlines():
-            action = json.loads(line)
-            for value in action.values():
-                if isinstance(value, dict) and "deletionVector" in value:
-                    yield json.dumps(value["deletionVector"]).encode()
-
-
 def _run_mumbling(data: bytes) -> None:
     rows = mumbling.decode(data, limits=LIMITS)
     again = mumbling.encode(rows)
@@ -227,31 +192,13 @@ def _avros() -> Iterator[bytes]:
     yield from files("**/*.avro", count=12)
 
 
-def _run_compress(data: bytes) -> None:
-    kind, frame = data[:1], Cursor(data[1:])
-    codec = "lz4" if kind < b"\x80" else "zstd"
-    found = compress.decompress(frame, codec, limits=LIMITS, sized=kind[-1:] != b"\xff")
-    assert len(found) <= LIMITS.max_blob_bytes
-    again = compress.compress(found, "zstd")
-    assert bytes(must(compress.decompress, Cursor(again), "zstd")) == bytes(found)
-
-
-def _compressed() -> Iterator[bytes]:
-    for content in (b"", b"a", b"abc" * 40, bytes(5000), bytes(range(256))):
-        yield b"\0" + bytes(cramjam.lz4.compress(content))
-        yield b"\x80" + compress.compress(content, "zstd")
-        yield b"\xff" + compress.compress(content, "zstd")
-
-
 TARGETS = (
     Target("puffin-footer", "the footer of a Puffin file", _run_footer, _puffins, mend.puffin, max_len=2048),
     Target("puffin", "a Puffin file and the vectors in it", _run_puffin, _puffins, mend.puffin, max_len=2048),
     Target("sniff", "a file of unknown kind: named, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
-    Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
     Target("mumbling", "a Mumbling bitmap", _run_mumbling, _mumblings),
     Target("dialects", "a bitmap in a dialect of roaring", _run_dialects, _dialects),
     Target("index-manifest", "an index manifest (Avro)", _run_index_manifest, _index_manifests, mend.avro,
            mend.avro_records, max_len=4096),
     Target("avro", "an Avro container", _run_avro, _avros, mend.avro, max_len=8192),
-    Target("compress", "an LZ4 or zstd frame", _run_compress, _compressed, max_len=512),
 )  # fmt: skip

@@ -59,26 +59,6 @@ def _row_ids() -> Iterator[bytes]:
     yield b"".join(lance.encode_row_ids(lance.RowIdSequence.from_values(list(ids))) for ids in two)
 
 
-def _run_versions(data: bytes) -> None:
-    found = lance.decode_versions(data)
-    assert lance.encode_versions(found) == data
-    count = found.count
-    assert 0 <= count <= TOP
-    if count > MANY:
-        return
-    versions = found.to_numpy(max_rows=MANY)
-    assert len(versions) == count
-    if count:
-        assert (found.get(0), found.get(count - 1)) == (int(versions[0]), int(versions[-1]))
-    again = lance.RowDatasetVersionSequence.from_versions(versions)
-    assert np.array_equal(must(lance.decode_versions, lance.encode_versions(again)).to_numpy(), versions)
-
-
-def _versions() -> Iterator[bytes]:
-    for versions in ([], [1], [1, 1, 1, 4, 4, 2], [2**64 - 1] * 300):
-        yield lance.encode_versions(lance.RowDatasetVersionSequence.from_versions(np.array(versions, np.uint64)))
-
-
 def _run_deletions(data: bytes) -> None:
     rows = lance.read_deletion_file(data, limits=LIMITS)
     check_rows(rows)
@@ -126,18 +106,10 @@ def _manifests() -> Iterator[bytes]:
     return iter(files("**/_versions/*.manifest", most=3000, count=24))
 
 
-def _run_transaction(data: bytes) -> None:
-    found = lance.read_operation(data, limits=LIMITS)
-    assert found is None or found.isalpha()
-
-
 TARGETS = (
     Target("lance-row-ids", "a RowIdSequence", _run_row_ids, _row_ids, mutate=mend.message, max_len=512),
-    Target("lance-versions", "a RowDatasetVersionSequence", _run_versions, _versions, mutate=mend.message, max_len=512),
     Target("lance-arrow", "a deletion file, Arrow", _run_deletions, _arrow_files, max_len=2048, keeps_size=True),
     Target("lance-addresses", "a row-address map", _run_addresses, _addresses),
     Target("lance-manifest", "a manifest and the sequences in it", _run_manifest, _manifests, mend.lance_file,
            mend.lance_manifest, max_len=4096),
-    Target("lance-transaction", "a transaction", _run_transaction,
-           lambda: files("**/_transactions/*.txn", most=1000, count=12), mutate=mend.message),
 )  # fmt: skip

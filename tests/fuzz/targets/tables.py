@@ -17,19 +17,17 @@ from dvcodec.tables.delta.schema import read_schema as read_delta_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.entries import Manifest, read_manifest
 from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
 from dvcodec.tables.iceberg.rows import read_name_mapping
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests
-from dvcodec.tables.paimon.metadata import parse_type, read_column, read_schema, read_snapshot
-from dvcodec.tables.paimon.partition import PartitionSpec, decode_row
+from dvcodec.tables.paimon.metadata import read_column, read_schema
+from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.rows.data_file import open_data_file
-from dvcodec.tables.scorch.metadata import read_root
 from fuzz import mend, structures
 from fuzz.seeds import files
 from fuzz.target import MANY, Target, check_rows, held
-from samples.bolt import scorch_root
 from samples.position_deletes import position_deletes
 
 FOLDER = Folder("/t", recorded="s3://lake/t")
@@ -56,16 +54,6 @@ def _iceberg_metadata() -> Iterator[bytes]:
     yield from files("**/metadata/*.metadata.json", "iceberg/**/*.json", most=9000, count=16)
     first = files("**/metadata/*.metadata.json", most=9000, count=1)
     yield from map(gzip.compress, first)
-
-
-def _run_manifest_list(data: bytes) -> None:
-    with held({"/t/list.avro": data}):
-        manifests = read_list("/t/list.avro", FOLDER.locate, Storage())
-    assert len({manifest.path for manifest in manifests}) == len(manifests)
-
-
-def _manifest_lists() -> Iterator[bytes]:
-    return iter(files("**/metadata/snap-*.avro", most=8000, count=8))
 
 
 def _run_manifest(data: bytes) -> None:
@@ -111,13 +99,6 @@ def _delta_logs() -> Iterator[bytes]:
         yield from (data.rstrip() + b"\n" + more for more in commits[:6] if b'"protocol"' not in more)
 
 
-def _run_paimon_snapshot(data: bytes) -> None:
-    with held({"/t/snapshot/snapshot-1": data}):
-        found = read_snapshot(Folder("/t"), "snapshot/snapshot-1")
-    assert "/" not in found.base_manifest_list
-    assert found.info.id == found.id
-
-
 def _run_paimon_schema(data: bytes) -> None:
     with held({"/t/schema/schema-0": data}):
         schema = read_schema(Folder("/t"), 0)
@@ -151,48 +132,6 @@ def _run_paimon_manifest(data: bytes) -> None:
 
 def _paimon_manifests() -> Iterator[bytes]:
     return iter(files("paimon/**/manifest/manifest-*", "tables/paimon/**/manifest/manifest-*", most=8000, count=10))
-
-
-_KINDS = (
-    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME(0)", "TIMESTAMP(3)",
-    "TIMESTAMP(6)", "DECIMAL(10, 2)", "DECIMAL(30, 4)", "VARCHAR(10)", "STRING", "BYTES",
-)  # fmt: skip
-
-
-def _run_binary_row(data: bytes) -> None:
-    kinds = [_KINDS[byte % len(_KINDS)] for byte in data[1 : 1 + data[0] % 5]] if data else []
-    types = [parse_type(kind, source="s", what="c") for kind in kinds]
-    values = decode_row(data[1 + len(kinds) :], types, source="s", what="row")
-    assert len(values) == len(types)
-
-
-def _binary_rows() -> Iterator[bytes]:
-    one = (1).to_bytes(4, "big") + bytes(8)
-    for number, kind in enumerate(_KINDS):
-        content = (
-            b"abc".ljust(7, b"\0") + b"\x83" if kind in ("VARCHAR(10)", "STRING", "BYTES") else bytes([5]) + bytes(7)
-        )
-        if kind in ("TIMESTAMP(6)", "DECIMAL(30, 4)"):
-            content = (9 if kind[0] == "D" else 7).to_bytes(4, "little") + (16).to_bytes(4, "little") + bytes(16)
-        yield bytes([1, number]) + one + content
-    yield (
-        bytes([2, 3, 13]) + (2).to_bytes(4, "big") + bytes(8) + bytes([7]) + bytes(7) + b"ab".ljust(7, b"\0") + b"\x82"
-    )
-
-
-def _run_root(data: bytes) -> None:
-    with held({"/t/root.bolt": data}):
-        root = read_root("/t/root.bolt", Storage())
-    epochs = [epoch.id for epoch in root.epochs]
-    assert epochs == sorted(set(epochs))
-    for epoch in root.epochs:
-        assert all("/" not in entry.file_name for entry in epoch.segments)
-
-
-def _bolts() -> Iterator[bytes]:
-    """Small pages, which bbolt makes where memory has them."""
-    for page_size in (1024, 4096):
-        yield scorch_root(bytes.fromhex("3a3000000100000000000000100000000500"), page_size=page_size)
 
 
 _FORMATS = ("parquet", "avro", "orc")
@@ -259,19 +198,13 @@ def _avro_rows() -> Iterator[bytes]:
 
 TARGETS = (
     Target("iceberg-metadata", "a metadata file", _run_iceberg_metadata, _iceberg_metadata, max_len=9000),
-    Target("iceberg-manifest-list", "a manifest list (Avro)", _run_manifest_list, _manifest_lists, mend.avro,
-           mend.avro_records, max_len=8192),
     Target("iceberg-manifest", "a manifest (Avro)", _run_manifest, _manifests, mend.avro, mend.avro_records,
            max_len=10_000),
     Target("position-deletes", "a file of position deletes: Parquet, Avro, ORC", _run_position_deletes,
            _position_deletes, mutate=structures.position_deletes, max_len=4096, keeps_size=True),
     Target("avro-rows", "an Avro data file", _run_avro_rows, _avro_rows, mend.avro, mend.avro_records, max_len=4096),
     Target("delta-log", "a commit, and the state it makes", _run_delta_log, _delta_logs, max_len=8192),
-    Target("paimon-snapshot", "a snapshot", _run_paimon_snapshot,
-           lambda: files("paimon/**/snapshot/snapshot-*", "tables/paimon/**/snapshot/snapshot-*", count=10)),
     Target("paimon-schema", "a schema and its types", _run_paimon_schema, _paimon_schemas, max_len=2048),
     Target("paimon-manifest", "a manifest or a list of them (Avro)", _run_paimon_manifest, _paimon_manifests, mend.avro,
            mend.avro_records, max_len=8192),
-    Target("paimon-row", "a serialized row", _run_binary_row, _binary_rows, max_len=128),
-    Target("scorch-root", "root.bolt of a scorch index", _run_root, _bolts, mend.bolt, max_len=8192, keeps_size=True),
 )  # fmt: skip

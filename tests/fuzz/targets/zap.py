@@ -9,11 +9,9 @@ from itertools import islice
 import numpy as np
 
 from dvcodec import DecodeError, zap
-from dvcodec.core.cursor import Cursor, crc32
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.io import open_source
 from dvcodec.zap import segment as _columns  # noqa: F401  (imported when asked for; the fuzzer is to see into it)
-from dvcodec.zap.footer import decode_footer, encode_footer, verify_checksum
 from dvcodec.zap.vellum import Fst, build
 from fuzz import mend
 from fuzz.seeds import files
@@ -24,25 +22,6 @@ _TABLES = ("terms", "postings", "locations", "stored", "doc_values", "fields")
 
 def _open(data: bytes) -> zap.Segment:
     return zap.Segment.open(data, verify_checksum=False, limits=LIMITS)
-
-
-def _run_footer(data: bytes) -> None:
-    with open_source(data) as source:
-        footer = decode_footer(source)
-        start = len(data) - footer.size
-        assert footer.version in zap.VERSIONS
-        assert 8 * footer.num_docs <= start - footer.stored_index
-        verify_checksum(source, footer)
-    if footer.version != 16:  # which has places that nobody reads
-        assert encode_footer(footer, crc32(data[:start])) == data[start:]
-
-
-def _run_fields(data: bytes) -> None:
-    segment = _open(data)
-    for number, info in enumerate(segment.fields):
-        assert info.id == number
-        assert segment.field(info.name) is info
-    assert repr(segment)
 
 
 def _of_every_field(read: Callable[[zap.Segment, str], None]) -> Callable[[bytes], object]:
@@ -101,17 +80,6 @@ def _doc_values(segment: zap.Segment, name: str) -> None:
     assert docs == sorted(set(docs))
     if docs:
         assert must(lambda: list(segment.doc_values(name, docs[-1:])))[0][0] == docs[-1]
-
-
-def _sections(segment: zap.Segment, name: str) -> None:
-    found = segment.thesaurus(name)
-    if found is not None:
-        assert int(found.counts.sum()) == len(found.docs) == len(found.synonym_ids)
-        assert len(found.ids) == len(found.synonyms)
-    section = segment.vectors(name)
-    if section is not None:
-        assert ((section.docs >= 0) & (section.docs < segment.num_docs)).all()
-    assert segment.edges is not None
 
 
 def _run_vellum(data: bytes) -> None:
@@ -211,9 +179,6 @@ TARGETS = (
     _part("zap-postings", "dictionaries, postings and locations", _of_every_field(_lists)),
     _part("zap-stored", "stored documents", _run_stored),
     _part("zap-doc-values", "doc values", _of_every_field(_doc_values)),
-    _part("zap-sections", "synonyms, vectors and nested documents", _of_every_field(_sections)),
-    _part("zap-fields", "the fields of a segment", _run_fields),
-    _part("zap-footer", "the footer of a segment", _run_footer),
     Target("vellum", "an FST: enumerated three ways, built again", _run_vellum, _dictionaries, keeps_size=True),
     Target("zap-merge", "a valid segment, merged with itself", _run_merge, small_segments, keeps_size=True),
 )  # fmt: skip
