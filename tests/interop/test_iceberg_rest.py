@@ -159,7 +159,7 @@ def test_in_turn_with_pyiceberg(catalog: Any, tmp_path: Path, seed: int) -> None
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_pyiceberg_still_does_in_version_3(catalog: Any, crafted: IcebergFiles) -> None:
-    """Changes that the server writes into the metadata; no new rows (`dvcodec.tables.consequences`)."""
+    """Changes that the server writes into the metadata; no new rows (`dvcodec.tables.adapters`)."""
     from pyiceberg.types import StringType
 
     table = catalog.load_table(name_of(crafted))

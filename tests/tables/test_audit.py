@@ -19,7 +19,6 @@ from cli_runner import run
 from dvcodec import DecodeError, RowSet, Unsupported, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical
 from dvcodec.io import ListedFiles
-from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.model import DeletionVector
@@ -96,47 +95,8 @@ def stale_path(table: FakeTable, folder: Path) -> None:
     changed(table, *write_vectors(folder, "more", {"s3://old/data/d.parquet": RowSet([5])}))
 
 
-def other_partition(table: FakeTable, folder: Path) -> None:
-    """A vector for a file that is gone; another partition has one of the same bare name."""
-    path = table.snapshot().data_files[3].path.replace("/data/", "/data/p=1/")
-    changed(table, *write_vectors(folder, "more", {path: RowSet([5])}))
-
-
-def blob_of_another_partition(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    other = str(vector.data_file).replace("/data/", "/data/p=1/")
-    rewrite_paths(vector.location, vector.location, {str(vector.data_file): other})
-    grown = Path(vector.location).stat().st_size
-    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
-
-
-def two_spellings_in_a_blob(table: FakeTable, folder: Path, *, recorded: bool = False) -> None:
-    """The blob of b names a, in another spelling; perhaps the metadata does so as well."""
-    first, second, *others = table.snapshot().vectors
-    other = f"file://{first.data_file}"
-    with open_puffin(Path(first.location).read_bytes()) as reader, PuffinWriter(first.location) as writer:
-        for blob in reader.blobs:
-            named = blob.properties["referenced-data-file"]
-            properties = {**blob.properties, "referenced-data-file": other if named == second.data_file else named}
-            writer.add_stored(replace(blob, properties=properties), reader.read_stored(blob).view)
-    if recorded:
-        second = replace(second, data_file=other)
-    vectors = [replace(one, file_size=writer.file_size) for one in (first, second, *others)]
-    changed(table, *vectors, drop=table.snapshot().vectors)
-
-
-def two_spellings_everywhere(table: FakeTable, folder: Path) -> None:
-    two_spellings_in_a_blob(table, folder, recorded=True)
-
-
 def missing_data(table: FakeTable, folder: Path) -> None:
     Path(table.snapshot().data_files[2].location).unlink()
-
-
-def missing_data_elsewhere(table: FakeTable, folder: Path) -> None:
-    files = table.snapshot().data_files
-    moved = replace(files[2], location=str(folder.parent / "elsewhere.parquet"))
-    table.states[-1] = replace(table.states[-1], data_files=(*files[:2], moved, files[3]))
 
 
 def grown_data(table: FakeTable, folder: Path) -> None:
@@ -167,12 +127,7 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (stale_blob, [("stale-blob-path", A)]),
     (wrong_size, [("file-size", None)]),
     (partial(wrong_size, size=0), [("file-size", None)]),
-    (other_partition, [("gone-data-file", D)]),
-    (blob_of_another_partition, [("referenced-data-file", A)]),
-    (two_spellings_in_a_blob, [("referenced-data-file", "b.parquet"), ("one-vector-per-file", "b.parquet")]),
-    (two_spellings_everywhere, [("stale-path", A), ("one-vector-per-file", A)]),
     (missing_data, [("missing-data-file", C)]),
-    (missing_data_elsewhere, [("missing-data-file", C)]),
     (grown_data, [("data-file-size", C)]),
     (moved, [("moved", None)]),
 ]
@@ -190,11 +145,7 @@ def test_damage_is_found_named_and_placed(
     assert found.ok is ({name for name, _ in expected} <= WARNINGS)
     for finding in found.findings:
         assert finding.severity is (Severity.WARNING if finding.check in WARNINGS else Severity.ERROR)
-        assert "\n" not in finding.message
-        assert finding.expected is not None
-        assert finding.actual is not None
-        assert finding.expected in finding.message
-        assert finding.actual in finding.message
+        assert f"expected {finding.expected}, found {finding.actual}" in finding.message
         assert finding.path is not None
         if finding.check != "moved":
             assert finding.snapshot == 2
@@ -240,33 +191,29 @@ def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
     assert "m.avro" in finding.message
 
 
-@pytest.mark.parametrize("where", ["referenced", "check_container", "stored_rows"])
-def test_a_missing_package_is_not_damage(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> Any:
-        raise MissingExtra("pyarrow", "arrow")
-
-    table = make_table(tmp_path)
-    monkeypatch.setattr(FakeSnapshot if where == "stored_rows" else FakeTable, where, missing)
-    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
-        audit(table, deep=True)
-
-
 @pytest.mark.parametrize(
     ("error", "check"),
     [
         (FileNotFoundError("vectors"), "missing-file"),
         (PermissionError("vectors"), "unreadable-file"),
         (LimitExceeded("vectors", expected="1 byte", actual="2"), "container"),
+        (MissingExtra("vectors", "arrow"), None),
     ],
 )
 def test_a_file_of_vectors_that_goes_while_it_is_checked(
-    error: Exception, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, check: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A missing package is no damage."""
+
     def gone(*_: object) -> Any:
         raise error
 
     table = make_table(tmp_path)
     monkeypatch.setattr(FakeTable, "check_container", gone)
+    if check is None:
+        with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+            audit(table)
+        return
     (finding,) = audit(table).findings
     assert (finding.check, len(finding.vectors)) == (check, 3)
     assert finding.path == table.snapshot().vectors[0].location
@@ -351,13 +298,11 @@ def list_of_snapshot_7(root: Path) -> str:
             False,
             "metadata/v1.metadata.json can be read: open the table by its path",
         ),
-        (iceberg, "metadata/snap-103.avro", False, "102"),
         (iceberg, "metadata/snap-103.avro", True, "102"),
         (iceberg, "metadata/manifest-3-1.avro", False, "102"),
         (delta, "_delta_log/00000000000000000002.json", False, "1"),
         (delta, "_delta_log/00000000000000000001.json", True, "0"),
         (paimon, "snapshot/snapshot-7", False, "6"),
-        (paimon, list_of_snapshot_7, False, "6"),
         (paimon, list_of_snapshot_7, True, "6"),
         (lance, "_versions/18446744073709551598.manifest", False, "16"),
     ],

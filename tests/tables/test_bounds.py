@@ -210,6 +210,8 @@ def test_what_is_unknown(tmp_path: Path) -> None:
     nested = pa.struct([pa.field("x", pa.int64())])
     column = Column("a", type=nested, children=(Column("x", type=pa.int64()),))
     assert known(tmp_path / "f", pa.table({"a": pa.array([{"x": 1}], nested)}), column) == [{}]
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
+    assert known(tmp_path / "f", rows, Column("b", type=pa.int64())) == [{}]  # a name that is there twice
     fixed = pa.table({"a": pa.array([1], pa.decimal128(10, 2))})
     (found,) = known(tmp_path / "f", fixed, Column("a", type=pa.decimal128(10, 2)))
     assert (found["a"].lower, found["a"].upper) == (None, None)
@@ -254,12 +256,6 @@ def test_bounds_that_are_not_values_are_unknown(
     assert bounds.nulls is (stored.nulls != 0)
 
 
-def test_names_that_are_there_twice(tmp_path: Path) -> None:
-    """Columns of the footer are known by their names: beside such, nothing is known of others either."""
-    rows = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
-    assert known(tmp_path / "f", rows, Column("b", type=pa.int64())) == [{}]
-
-
 @pytest.mark.parametrize(("part", "skipped"), [(Part(0, 2), {3, 4, 5}), (Part(1, 2), {0, 1, 2}), (WHOLE, set())])
 def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> None:
     """Those of other parts are passed over, and no filter is asked about them."""
@@ -275,15 +271,3 @@ def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> 
 
         assert skipped_groups(file, evolution, wanted, part) == skipped | {2}
         assert asked == [2 * number for number in range(6) if number not in skipped]
-
-
-def test_rows_of_a_skipped_group_are_missing_and_counted(tmp_path: Path) -> None:
-    table = PlainTable(tmp_path, pa.table({"a": range(10)}), bounds=lambda _: ColumnBounds(), row_group_size=2)
-    snapshot = table.now
-    (file,) = snapshot.data_files
-    finder = where_finder((pc.field("a") == 3) | (pc.field("a") == 8))
-    finder.prepare(snapshot)
-    rows, skipped = finder.find(snapshot, file)
-    assert (list(rows), skipped) == ([3, 8], 3)
-    parts = list(snapshot.rows(file, wanted=lambda start, count, _: start == 4 and count == 2))
-    assert [(part.start, part.batch.column(0).to_pylist()) for part in parts] == [(4, [4, 5])]

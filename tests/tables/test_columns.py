@@ -75,14 +75,6 @@ def craft_mapped(
     return made
 
 
-def test_a_mode_without_annotations_does_not_map(tmp_path: Path) -> None:
-    made = craft_mapped(tmp_path / "t", {"minReaderVersion": 1, "minWriterVersion": 2}, "name", [plain("col-1")])
-    assert live(open_table(made.root))[2] == {"col-1": 3}
-    declared = craft_mapped(tmp_path / "u", {"minReaderVersion": 2, "minWriterVersion": 5}, "name", [plain("col-1")])
-    with pytest.raises(NotCanonical, match="physicalName"):
-        live(open_table(declared.root))
-
-
 def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     fields = [plain("x"), plain("v", "void"), plain("p")]
     made = DeltaBuilder(tmp_path / "t", fields=fields, partition_columns=("p",))
@@ -100,10 +92,6 @@ def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     made.fields = [*fields, {**fields[0], "name": "Y"}]
     made.commit({"metaData": made.metadata})
     assert live(open_table(made.root), ["x"]) == [{"x": None}] * 2
-    empty = DeltaBuilder(tmp_path / "u", fields=fields[:1])
-    empty.create()
-    empty.commit({"add": empty.write_file("a.parquet", rows.slice(0, 0))})
-    assert live(open_table(empty.root)) == []
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
@@ -322,20 +310,6 @@ STRUCT, LIST = pa.struct([X, pa.field("y", pa.string())]), pa.list_(X.with_name(
 PAIRS = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
 
 
-def _fits_parquet(array: pa.Array) -> bool:
-    sink = pa.BufferOutputStream()
-    try:
-        pq.write_table(pa.table({"c": array}), sink)
-        found = pq.read_table(pa.BufferReader(sink.getvalue())).column("c").to_pylist()
-        return bool(found == array.to_pylist())
-    except pa.ArrowException:
-        return False
-
-
-FIXED = _fits_parquet(pa.nulls(2, pa.list_(pa.int64(), 2)))
-"""Whether this version of pyarrow stores nulls among lists of a fixed size in Parquet."""
-
-
 def checked(array: pa.Array, *, nullable: bool = True, **given: Any) -> pa.Array:
     (found,) = Required(pa.schema([pa.field("c", array.type, nullable)]), "f").checked([array], **given)
     return found
@@ -346,13 +320,8 @@ def checked(array: pa.Array, *, nullable: bool = True, **given: Any) -> pa.Array
     [
         ([1, None, None], pa.int64(), False, "c", 2),
         ([None], STRUCT, False, "c", 1),
-        ([{"x": None, "y": None}, None], STRUCT, True, "c.x", 1),
         ([[1, None], None, [None, None]], LIST, True, "c.element", 3),
-        ([[1, None], None], pa.large_list(X.with_name("e")), True, "c.element", 1),
-        ([[1, None], None], pa.list_(X.with_name("e"), 2), True, "c.element", 1),
         ([[("a", None)], None], PAIRS, True, "c.value", 1),
-        ([[{"x": 1}, {"x": None}, None]], pa.list_(STRUCT), True, "c.element.x", 1),
-        ([{"s": None}], pa.struct([pa.field("s", STRUCT, nullable=False)]), True, "c.s", 1),
         ([{"s": {"x": None}}, None], pa.struct([pa.field("s", STRUCT, nullable=False)]), True, "c.s.x", 1),
     ],
     ids=str,
@@ -362,11 +331,6 @@ def test_a_null_among_values_is_refused(
 ) -> None:
     with pytest.raises(NotCanonical, match=f"f: column {path}: expected no nulls, found {count} from row 7 on"):
         checked(pa.array(values, kind), nullable=nullable, start=7)
-
-
-def test_without_nulls_nothing_is_copied() -> None:
-    for array in (pa.array([{"x": 1, "y": None}, {"x": 2, "y": "b"}], STRUCT), pa.array([[1], [], None], LIST)):
-        assert checked(array) is array
 
 
 def types_of(kind: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
@@ -427,5 +391,5 @@ def test_nulls_are_found_as_one_by_one(data: st.DataObject) -> None:
     found.validate(full=True)
     found, array = (found, array) if rows is None else (found.filter(rows), array.filter(rows))
     assert found.to_pylist() == array.to_pylist()
-    if FIXED or "fixed_size_list" not in str(kind):
+    if "fixed_size_list" not in str(kind):  # which older versions of pyarrow do not store
         pq.write_table(pa.Table.from_arrays([found], schema=pa.schema([field])), pa.MockOutputStream())

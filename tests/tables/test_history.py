@@ -45,10 +45,10 @@ def test_each_snapshot_against_the_one_before(tmp_path: Path) -> None:
     assert (third.deleted_rows, third.restored_rows) == (RowSet([3]), RowSet([1]))
     assert Path(changes[3].removed[0].path).stem == "b"
     assert Path(changes[3].files[0].data_file.path).stem == "e"
-    change = changes[2].to_dict()
-    assert (change["deleted"], change["restored"], change["previous"]) == (1, 1, 2)
-    assert change["files"][0]["deleted_ranges"] == [[3, 4]]
-    assert change["files"][0]["restored_ranges"] == [[1, 2]]
+    (file,) = changes[2].to_dict()["files"]
+    assert (file["deleted_ranges"], file["restored_ranges"]) == ([[3, 4]], [[1, 2]])
+    table.states = [replace(state, info=replace(state.info, parent=None)) for state in table.states]
+    assert [change.deleted for change in history(table)] == [0, 1006, 1, 1]  # without parents the list decides
 
 
 def test_a_rolled_back_snapshot_is_held_against_its_parent(tmp_path: Path) -> None:
@@ -59,12 +59,6 @@ def test_a_rolled_back_snapshot_is_held_against_its_parent(tmp_path: Path) -> No
     (change,) = history(table, since=5)
     assert change.previous == first.info
     assert (change.deleted, change.restored, change.removed) == (1, 0, ())
-
-
-def test_without_parents_the_list_decides(tmp_path: Path) -> None:
-    table = grown(tmp_path)
-    table.states = [replace(state, info=replace(state.info, parent=None)) for state in table.states]
-    assert [(change.deleted, change.restored) for change in history(table)] == [(0, 0), (1006, 0), (1, 1), (1, 0)]
 
 
 @pytest.mark.parametrize("reused", ["inline", "scorch"])
@@ -104,10 +98,9 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
 
 def test_arguments(tmp_path: Path) -> None:
     table = grown(tmp_path)
-    with pytest.raises(UsageError, match="no snapshot 9"):
-        next(history(table, since=9))
-    with pytest.raises(UsageError, match="no snapshot 9"):
-        next(history(table, until=9))
+    for since, until in ((9, None), (None, 9)):
+        with pytest.raises(UsageError, match="no snapshot 9"):
+            next(history(table, since=since, until=until))
     with pytest.raises(UsageError, match="snapshot 1 comes before 2"):
         next(history(table, since=2, until=1))
     assert list(history(FakeTable(str(tmp_path), []))) == []

@@ -58,33 +58,6 @@ def test_deleted_rows_and_one_file(tmp_path: Path) -> None:
     assert sorted(ids(live_batches(table)) + ids(live_batches(table, deleted=True))) == list(range(4 * ROWS))
 
 
-def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.snapshots.live._GROUP_ROWS", 1000)
-    table, sink = make_table(tmp_path), beside(tmp_path) / "live.parquet"
-    assert export_live(table, str(sink), batch_rows=90) == len(LIVE)
-    groups = pq.ParquetFile(sink).metadata
-    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-    assert all(1000 <= count < 1090 for count in rows[:-1])
-    assert len(rows) == 3
-    assert pq.read_table(sink)["id"].to_pylist() == LIVE
-
-
-def test_records_that_are_not_rows_of_the_table(tmp_path: Path) -> None:
-    """Paimon's retractions are in the file, but neither live nor deleted."""
-
-    class Kept(FakeTable):
-        def rows(self, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int) -> Iterator[PhysicalRows]:
-            for part in super().rows(data_file, columns, batch_rows):
-                keep = [(part.start + i) % 2 == 0 for i in range(part.batch.num_rows)]
-                yield replace(part, keep=pa.array(keep))
-
-    made = make_table(tmp_path)
-    table = Kept(str(tmp_path), made.states)
-    path = made.snapshot().data_files[0].path
-    assert ids(live_batches(table, path)) == [i for i in range(0, ROWS, 2) if i not in (2, 500)]
-    assert ids(live_batches(table, path, deleted=True)) == [2, 500]
-
-
 def beyond_unknown_rows(table: FakeTable, folder: Path) -> None:
     beyond(table, folder, 0)
     state = table.states[-1]
@@ -149,27 +122,22 @@ def test_position_deletes_are_united(tmp_path: Path) -> None:
     assert ids(live_batches(table, path, deleted=True)) == [1, 2, 3, 4, 500]
 
 
-def test_usage(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    with pytest.raises(UsageError, match="no data file x in snapshot 2"):
-        list(live_batches(table, "x"))
-    with pytest.raises(UsageError, match="no column 'z': it has id, name"):
-        export_live(table, beside(tmp_path) / "out.parquet", columns=["z"])
-    with pytest.raises(UsageError, match="no snapshot 9"):
-        list(live_batches(table, snapshot_id=9))
-
-
-def test_export(tmp_path: Path) -> None:
+def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small batches become few row groups."""
     table = make_table(tmp_path)
     steps: list[tuple[int, int]] = []
     out = beside(tmp_path) / "out.parquet"
-    count = export_live(table, out, progress=lambda done, total: steps.append((done, total)))
+    monkeypatch.setattr("dvcodec.tables.snapshots.live._GROUP_ROWS", 1000)
+    count = export_live(table, out, batch_rows=90, progress=lambda done, total: steps.append((done, total)))
     written = pq.read_table(out)
     assert count == written.num_rows == len(LIVE)
     assert written.schema.equals(table.snapshot().schema())
     assert written["id"].to_pylist() == LIVE
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert pq.ParquetFile(out).num_row_groups == 1
+    groups = pq.ParquetFile(out).metadata
+    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert len(rows) == 3
+    assert all(1000 <= group < 1090 for group in rows[:-1])
 
 
 TOO_FAR = pa.array([2**60] * ROWS, pa.timestamp("s"))

@@ -92,16 +92,8 @@ NINES = "9" * MAX_DIGITS
 def test_all_digits_are_kept(unscaled: int, scale: int) -> None:
     number = Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
     assert parse_decimal(f"{number:f}").as_tuple() == number.as_tuple()
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [("2E+3", "2000"), ("-1.5e2", "-150"), ("+1E-3", "0.001"), (f"{NINES}.{NINES}", f"{NINES}.{NINES}"), ("0E2", "0")],
-)
-def test_exponents_are_written_out(text: str, written: str) -> None:
-    number = parse_decimal(text)
-    assert number == Decimal(written)
-    assert int(number.as_tuple().exponent) <= 0
+    written = parse_decimal(f"{number:E}")
+    assert (written, int(written.as_tuple().exponent) <= 0) == (number, True)
 
 
 @each(
@@ -124,9 +116,6 @@ def test_the_location_of_a_vector() -> None:
     for lacking in ({"path": ""}, {"offset": None}, {"size": None}, {"cardinality": None}):
         with pytest.raises(UsageError, match="not a recorded byte range"):
             replace(LOCATED, **lacking).to_location()
-
-
-# --------------- checks of what functions on tables are passed, and how tables and results of deletes show themselves
 
 
 # -------------------------------------------------- what a table object shows after commits, through it and by others
@@ -200,14 +189,11 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Existing:
 
 
 def test_an_earlier_request_was_done(store: Existing) -> None:
-    store.is_done = True
-    put_once(Storage(), URL, b"mine")
-
-
-def test_another_writer_was_first(store: Existing) -> None:
     store.put(KEY, b"theirs")
     with pytest.raises(CommitConflict, match="another writer committed it first"):
         put_once(Storage(), URL, b"mine")
+    store.is_done = True
+    put_once(Storage(), URL, b"mine")
 
 
 @pytest.mark.parametrize("is_done", [False, True])

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.io import Listed as StoredFile
+from dvcodec.tables.adapters import enable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     DataFile,
@@ -26,7 +27,6 @@ from dvcodec.tables.opening import open_table
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
-    from dvcodec.tables.adapters import enable
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
@@ -91,7 +91,6 @@ _HOMES = {
     "snapshots.changes": ("history",),
     "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
-    "adapters": ("enable",),
     "model": ("Consequence", "Enabled"),
     "snapshots.findings": ("Finding", "Severity"),
     "iceberg.rewrite_deletes": ("CompactedDeletes", "UpgradedDeletes", "compact_deletes", "upgrade_deletes"),

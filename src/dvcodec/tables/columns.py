@@ -145,13 +145,12 @@ class VectorColumns:
     @cached_property
     def _by_file(self) -> tuple[Index, Index]:
         order = np.argsort(self.files, kind="stable")
-        return order, self.files[order]
+        return order, np.searchsorted(self.files[order], np.arange(len(self._number_of) + 1))
 
     def of_file(self, number: int) -> Sequence[DeletionVector]:
         """Return the vectors of a data file, in order."""
-        order, files = self._by_file
-        first, last = np.searchsorted(files, [number, number + 1]).tolist()
-        return [self.vectors[one] for one in order[first:last].tolist()]
+        order, starts = self._by_file
+        return [self.vectors[one] for one in order[starts[number] : starts[number + 1]].tolist()]
 
     @cached_property
     def have_wide(self) -> bool:

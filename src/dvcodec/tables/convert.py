@@ -49,11 +49,11 @@ from dvcodec.tables.model import (
     DeletionVector,
     SnapshotInfo,
     TableKind,
-    vectors_of,
 )
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.reading import Deletes, Progress
-from dvcodec.tables.table import Snapshot, Table, check_table
+from dvcodec.tables.snapshots.scanning import FileDeletes
+from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 from dvcodec.tables.writing import check_outside, committing, is_inside, new_files, refreshed, vector_file
 
 __all__ = ["ENTRIES", "TARGETS", "Conversion", "ConvertedVector", "How", "Target", "convert_table", "copy_deletes"]
@@ -264,21 +264,6 @@ FRAMED = {
 _KINDS = (TableKind.ICEBERG, TableKind.DELTA, TableKind.PAIMON)
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A data file with deleted rows.
-
-    Attributes:
-        data_file: a data file of the snapshot.
-        sources: one vector, or the position delete files that delete its rows.
-        rows: union of the position deletes; None = to be read from the one vector.
-    """
-
-    data_file: DataFile
-    sources: tuple[DeletionVector, ...]
-    rows: RowSet | None = None
-
-
 def check_deletes(snapshot: Snapshot) -> None:
     """Check that only vectors delete rows: rows deleted otherwise would be live in the other format.
 
@@ -292,8 +277,10 @@ def check_deletes(snapshot: Snapshot) -> None:
             raise Unsupported("deletes", source=data_file.path, expected="only deletion vectors", actual=why)
 
 
-def plan(snapshot: Snapshot) -> list[Planned]:
-    """Group vectors and position deletes by data file, in the order of the files that hold them.
+def plan(snapshot: Snapshot) -> list[FileDeletes]:
+    """Return the data files with deleted rows, in the order of the files that hold their vectors or position deletes.
+
+    `FileDeletes.rows` is the union of the position deletes; None where it is to be read from the one vector.
 
     Position deletes are read here, since only they know their data files; if a data file has a vector, they no
     longer apply (Iceberg table spec, "Scan Planning").
@@ -319,22 +306,22 @@ def plan(snapshot: Snapshot) -> list[Planned]:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
         rules.refuse(rules.paths(snapshot, vector))
         rules.refuse(rules.older(vector, snapshot.files[vector.data_file]))
-    deletes, named = Deletes(snapshot), vectors_of(snapshot.vectors)
-    planned: list[Planned] = []
+    deletes = Deletes(snapshot)
+    planned: list[FileDeletes] = []
     for file in snapshot.data_files:
-        vectors = tuple(vector for vector in named.get(file.path, ()) if vector.format != POSITION_DELETES)
+        vectors = tuple(vector for vector in snapshot.vectors_of(file) if vector.format != POSITION_DELETES)
         rules.refuse(rules.doubles(file, vectors))
         found = [] if vectors else deletes.found(file)
         if found:
             sources = tuple(vector for vector, _ in found)
-            planned.append(Planned(file, sources, RowSet().union(*(deleted.rows for _, deleted in found))))
+            planned.append(FileDeletes(file, sources, RowSet().union(*(deleted.rows for _, deleted in found))))
         elif vectors:
-            planned.append(Planned(file, vectors))
-    planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
+            planned.append(FileDeletes(file, vectors))
+    planned.sort(key=lambda item: (item.vectors[0].location, item.vectors[0].offset or 0))
     return planned
 
 
-def rows_of(snapshot: Snapshot, item: Planned) -> RowSet:
+def rows_of(snapshot: Snapshot, item: FileDeletes) -> RowSet:
     """Return the deleted rows of a data file; its one vector is read.
 
     Raises:
@@ -343,8 +330,8 @@ def rows_of(snapshot: Snapshot, item: Planned) -> RowSet:
     """
     rows = item.rows
     if rows is None:
-        rows = RowSet().union(*(found.rows for found in snapshot.read(item.sources[0])))
-    rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
+        rows = RowSet().union(*(found.rows for found in snapshot.read(item.vectors[0])))
+    rules.refuse(rules.positions(item.data_file, item.vectors[0], rows.max))
     return rows
 
 
@@ -410,12 +397,12 @@ class Reader:
     def __init__(self, snapshot: Snapshot, speller: Speller, in_place: bool, advance: Callable[[], None]) -> None:
         self._snapshot, self.speller = snapshot, speller
         self._in_place, self._advance = in_place, advance
-        self._handed: list[tuple[Planned, How]] = []
+        self._handed: list[tuple[FileDeletes, How]] = []
         self.converted: list[ConvertedVector] = []
         self.empty = 0
         self._gaps = GapKeys()
 
-    def frames(self, group: Iterable[Planned]) -> Generator[StoredFrame, None, None]:
+    def frames(self, group: Iterable[FileDeletes]) -> Generator[StoredFrame, None, None]:
         """Read vectors, and yield the frames to be written."""
         for location, items in itertools.groupby(group, key=_container):
             if location is None:
@@ -443,16 +430,16 @@ class Reader:
         (name,) = file.data_files
         location = DvLocation(POSITION_DELETES, entry["file_path"], 0, size, entry["record_count"], name, size)
         record = {"manifest_entry": entry}
-        self.converted.append(ConvertedVector(item.data_file, How.ENCODED, location, item.sources, record))
+        self.converted.append(ConvertedVector(item.data_file, How.ENCODED, location, item.vectors, record))
 
-    def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
-        (vector,) = item.sources
+    def _stored(self, item: FileDeletes, source: Source) -> Iterator[StoredFrame]:
+        (vector,) = item.vectors
         offset, size = cast("int", vector.offset), cast("int", vector.size)
         limits = self._snapshot.table.folder.storage.limits
         found = core_vector.read(
             read_frame(source, offset, size, limits), FRAMED[vector.format], vector.cardinality, limits
         )
-        rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
+        rules.refuse(rules.positions(item.data_file, item.vectors[0], found.view.max))
         data = frame_for(found, self.speller.to, item.data_file.path, self._gaps)
         if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
             place = DvLocation(vector.format, vector.path, offset, size, found.cardinality, None, source.size)
@@ -461,21 +448,21 @@ class Reader:
             same = found.frame is not None and data is found.frame.data
             yield from self._hand_on(item, How.COPIED if same else How.ENCODED, found.cardinality, data)
 
-    def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
+    def _encoded(self, item: FileDeletes) -> Iterator[StoredFrame]:
         rows = rows_of(self._snapshot, item)
         data = encode_frame(rows, self.speller.to, item.data_file.path, self._gaps)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 
-    def _hand_on(self, item: Planned, how: How, cardinality: int, data: BytesLike) -> Iterator[StoredFrame]:
+    def _hand_on(self, item: FileDeletes, how: How, cardinality: int, data: BytesLike) -> Iterator[StoredFrame]:
         if not cardinality:
             self.empty += 1
             return
         self._handed.append((item, how))
         yield StoredFrame(self.speller.data_file(item.data_file), cardinality, data)
 
-    def _convert(self, item: Planned, how: How, location: DvLocation, in_file: int) -> None:
+    def _convert(self, item: FileDeletes, how: How, location: DvLocation, in_file: int) -> None:
         record = self.speller.record(location, item.data_file, in_file)
-        self.converted.append(ConvertedVector(item.data_file, how, location, item.sources, record))
+        self.converted.append(ConvertedVector(item.data_file, how, location, item.vectors, record))
 
 
 def _partition_values(data_file: DataFile) -> dict[str, str | None] | None:
@@ -485,9 +472,9 @@ def _partition_values(data_file: DataFile) -> dict[str, str | None] | None:
         return None
 
 
-def _container(item: Planned) -> str | None:
+def _container(item: FileDeletes) -> str | None:
     """Return the file that holds the frame of a vector; None if its rows are read otherwise."""
-    vector = item.sources[0]
+    vector = item.vectors[0]
     framed = item.rows is None and vector.location and vector.offset is not None and vector.size is not None
     return vector.location if framed else None
 
@@ -602,6 +589,7 @@ def convert_table(
         OSError: something cannot be read or written. After any error no file is left behind.
     """
     check_table(table)
+    check_progress(progress)
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
     if not folder:
@@ -688,11 +676,11 @@ def _taken(folder: str) -> UsageError:
     return UsageError(f"{folder}: the folder already has a conversion ({ENTRIES}): name another")
 
 
-def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]:
+def _groups(planned: list[FileDeletes], speller: Speller) -> Iterable[list[FileDeletes]]:
     """Group the vectors that may share a file: Paimon has separate files for each partition and bucket."""
     if not speller.to.startswith("paimon"):
         return [planned]
-    groups: dict[object, dict[str, Planned]] = {}
+    groups: dict[object, dict[str, FileDeletes]] = {}
     for item in planned:
         data_file = item.data_file
         group = groups.setdefault((data_file.partition, data_file.bucket or 0), {})
@@ -703,7 +691,7 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
     return [list(group.values()) for group in groups.values()]
 
 
-def _write(reader: Reader, group: list[Planned], folder: str, written: list[str], storage: Storage) -> None:
+def _write(reader: Reader, group: list[FileDeletes], folder: str, written: list[str], storage: Storage) -> None:
     """Write as many files as a group needs."""
     layout = reader.speller.to
     others: dict[str, Writer] = {"iceberg": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
@@ -717,7 +705,7 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
 
 
 def _write_position_deletes(
-    reader: Reader, planned: list[Planned], folder: str, written: list[str], storage: Storage
+    reader: Reader, planned: list[FileDeletes], folder: str, written: list[str], storage: Storage
 ) -> None:
     """Write a file of position deletes for each data file."""
     with closing(reader.frames(planned)) as frames:
@@ -770,6 +758,7 @@ def copy_deletes(
     """
     check_table(table)
     check_table(target, "target")
+    check_progress(progress)
     if real_path(absolute(table.location)) == real_path(absolute(target.location)) and table.kind is target.kind:
         raise UsageError(
             f"{target.location}: expected another table to commit to; position deletes and equality deletes of a table "

@@ -496,27 +496,3 @@ def refuse_twins(names: Iterable[object], what: str, source: str) -> None:
     for name, count in Counter(names).most_common(1):
         if count > 1:
             raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
-
-
-def vectors_of(vectors: Sequence[DeletionVector]) -> Mapping[str, Sequence[DeletionVector]]:
-    """Group vectors by their recorded data file, in order; position deletes of partitions are omitted."""
-    return _Grouped(vectors)
-
-
-class _Grouped(Mapping[str, Sequence[DeletionVector]]):
-    def __init__(self, vectors: Sequence[DeletionVector]) -> None:
-        paths = vectors.paths if isinstance(vectors, OnDemand) else [vector.data_file for vector in vectors]
-        self._vectors = vectors
-        self._numbers: dict[str, list[int]] = {}
-        for number, path in enumerate(paths):
-            if path is not None:
-                self._numbers.setdefault(path, []).append(number)
-
-    def __getitem__(self, path: str) -> Sequence[DeletionVector]:
-        return [self._vectors[number] for number in self._numbers[path]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)

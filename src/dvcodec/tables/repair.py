@@ -48,7 +48,6 @@ from dvcodec.tables.model import (
     FileDelete,
     SnapshotInfo,
     TableKind,
-    vectors_of,
 )
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding, place
@@ -419,7 +418,7 @@ class _Older:
         self._table = table
         self._snapshot = snapshot
         self._failed: set[tuple[str, Hashable]] = set()
-        self._snapshots: list[tuple[Snapshot, Mapping[str, Sequence[DeletionVector]]]] = []
+        self._snapshots: list[Snapshot] = []
         self._seen: set[tuple[int, int]] = set()
         self._left: Iterator[SnapshotInfo] | None = None
 
@@ -428,8 +427,8 @@ class _Older:
         file = None if vector.data_file is None else self._snapshot.files.get(vector.data_file)
         if file is None or vector.format == POSITION_DELETES:
             return None
-        for snapshot, vectors in self._walk():
-            found = vectors.get(file.path, [])
+        for snapshot in self._walk():
+            found = snapshot.vectors_of(file) if file.path in snapshot.numbers else ()
             if not found:  # nothing was deleted of it then
                 return None
             for other in found:
@@ -443,7 +442,7 @@ class _Older:
                     self._failed.add(tried)
         return None
 
-    def _walk(self) -> Iterator[tuple[Snapshot, Mapping[str, Sequence[DeletionVector]]]]:
+    def _walk(self) -> Iterator[Snapshot]:
         """Yield the ancestors, each read once.
 
         Those with the same files as a newer one, by the same manifest list, are omitted.
@@ -463,8 +462,8 @@ class _Older:
             if files in self._seen:
                 continue
             self._seen.add(files)
-            self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
-            yield self._snapshots[-1]
+            self._snapshots.append(snapshot)
+            yield snapshot
 
 
 def _of_vectors(
@@ -644,7 +643,6 @@ class _NewVectors:
     def __init__(self, base: Snapshot, plan: RepairPlan, *, accept_restored_rows: bool) -> None:
         self._base = base
         self._accepted = accept_restored_rows
-        self._vectors = vectors_of(base.vectors)
         self._cardinality: dict[DeletionVector, int | None] = {
             vector: action.cardinality
             for action in plan.actions
@@ -725,7 +723,7 @@ class _NewVectors:
         if file is None:
             return None
         if file.path not in self._found:
-            self._found[file.path] = self._merge(file, self._vectors[file.path])
+            self._found[file.path] = self._merge(file, self._base.vectors_of(file))
         return self._found[file.path]
 
     def _merge(self, file: DataFile, vectors: Sequence[DeletionVector]) -> FileDelete | str:

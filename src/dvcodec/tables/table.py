@@ -101,7 +101,7 @@ class LiveRows(ABC):
         Raises:
             UsageError, MissingExtra, DecodeError, OSError: see `live_batches`.
         """
-        return _engines().to_pandas(self.to_reader(columns, where))
+        return _live().to_pandas(self.to_reader(columns, where))
 
     def to_polars(self) -> Any:
         """Return the live rows as a Polars LazyFrame (extra ``frames``), read when it is collected.
@@ -114,7 +114,7 @@ class LiveRows(ABC):
         Raises:
             UsageError, MissingExtra, DecodeError, OSError: see `to_reader`; those of rows are Polars' own.
         """
-        return _engines().to_polars(self._shown())
+        return _live().to_polars(self._shown())
 
     def to_duckdb(self, connection: Any, name: str) -> Any:
         """Let SQL in DuckDB read the live rows: as a view, which reads them anew in each query.
@@ -134,16 +134,12 @@ class LiveRows(ABC):
             UsageError: not a connection; see also `to_reader`. Errors of rows are DuckDB's own.
             MissingExtra, DecodeError, OSError: see `to_reader`.
         """
-        return _engines().to_duckdb(self._shown(), connection, name)
+        return _live().to_duckdb(self._shown(), connection, name)
 
 
 def _live() -> Any:
     """What reads rows is written over snapshots, and imported when they are read."""
     return import_module("dvcodec.tables.snapshots.live")
-
-
-def _engines() -> Any:
-    return import_module("dvcodec.tables.engines")
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,6 +206,10 @@ class Snapshot(LiveRows):
     def vector_columns(self) -> VectorColumns:
         """What is recorded of the vectors, by column."""
         return VectorColumns(self.vectors, self.numbers)
+
+    def vectors_of(self, data_file: DataFile) -> Sequence[DeletionVector]:
+        """Return the vectors that name a data file of the snapshot, in order."""
+        return self.vector_columns.of_file(self.numbers[data_file.path])
 
     @cached_property
     def path_matcher(self) -> PathMatcher:
@@ -309,6 +309,8 @@ class Snapshot(LiveRows):
             OSError: the file cannot be read.
         """
         batch_rows = as_count(batch_rows, "batch_rows", 1)
+        if wanted is not None:
+            check_callable(wanted, "wanted")
         return self.row_reader(data_file, columns)(batch_rows, wanted=wanted)
 
     @abstractmethod

@@ -163,6 +163,8 @@ def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_
     >>> [(term.term, term.frequency) for term in text_field("title", "To be or not to be").terms]
     [(b'to', 2), (b'be', 2), (b'or', 1), (b'not', 1)]
     """
+    check_type(options, int, "options", "FieldOptions")
+    check_type(array_positions, Sequence, "array_positions", "a sequence of numbers")
     value, arrays = utf8(text), tuple(array_positions)
     places: dict[bytes, list[Location]] = {}
     done, offset, length = 0, 0, 0

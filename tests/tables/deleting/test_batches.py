@@ -90,44 +90,20 @@ def test_what_is_not_a_number(text: Any) -> None:
 # ---------------------------------------------------------------------- retries of a commit: how many, and until when
 
 
-CONFLICT = CommitConflict("another writer was first")
-
-
-class Clock:
-    """Time that passes when it is told to, and the waits."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds = 0.0
-        self.waits: list[float] = []
-        given = SimpleNamespace(monotonic=lambda: self.seconds, sleep=self.waits.append)
-        monkeypatch.setattr(sys.modules[Backoff.__module__], "time", given)
-
-
-def test_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, backoff = Clock(monkeypatch), Backoff()
-    for _ in range(2):
-        backoff.wait(CONFLICT, Retries(number=2))
-    with pytest.raises(CommitConflict, match="another writer was first"):
-        backoff.wait(CONFLICT, Retries(number=2))
-    assert (len(clock.waits), backoff.lost) == (2, 3)
-
-
-def test_none_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, backoff = Clock(monkeypatch), Backoff()
-    clock.seconds = 2.0
-    backoff.wait(CONFLICT, Retries(total_ms=2000))
-    clock.seconds = 2.001
-    with pytest.raises(CommitConflict):
-        backoff.wait(CONFLICT, Retries(total_ms=2000))
-    assert len(clock.waits) == 1
-
-
-def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, backoff = Clock(monkeypatch), Backoff()
-    monkeypatch.setattr(sys.modules[Backoff.__module__], "random", SimpleNamespace(uniform=lambda _, longest: longest))
-    for _ in range(4):
-        backoff.wait(CONFLICT, Retries(min_wait_ms=50, max_wait_ms=500))
-    assert clock.waits == [0.1, 0.2, 0.4, 0.5]
+def test_waits_double_until_the_retries_or_the_time_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    conflict, now = CommitConflict("another writer was first"), [0.0]
+    module = sys.modules[Backoff.__module__]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=waits.append))
+    monkeypatch.setattr(module, "random", SimpleNamespace(uniform=lambda _, longest: longest))
+    backoff, retries = Backoff(), Retries(number=5, min_wait_ms=50, max_wait_ms=500, total_ms=2000)
+    for now[0] in (0.0, 1.0, 1.5, 2.0):
+        backoff.wait(conflict, retries)
+    assert waits == [0.1, 0.2, 0.4, 0.5]
+    for now[0] in (2.001, 0.0):  # the time is over, and the sixth is one too many
+        with pytest.raises(CommitConflict, match="another writer was first"):
+            backoff.wait(conflict, retries)
+    assert (len(waits), backoff.lost) == (4, 6)
 
 
 # --------------------------- metadata that state too few rows: a data file is not removed for the rows that they know

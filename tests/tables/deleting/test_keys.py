@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import UsageError
-from dvcodec.core.errors import MissingExtra, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.deleting import keys as key_store
 from dvcodec.tables.deleting.keys import DiskKeys, keys_finder
 from tables.deleting.plain import PlainTable
@@ -102,14 +102,6 @@ def test_keys_in_a_folder(where: str, tmp_path: Path) -> None:
         found(table, keys, ["a"])
 
 
-def test_a_reader_is_read_once(where: str, tmp_path: Path) -> None:
-    table = PlainTable(tmp_path, pa.table({"a": range(10)}))
-    finder = keys_finder(pa.table({"a": [3]}).to_reader(), ["a"])
-    for _ in range(3):
-        finder.prepare(table.now)
-        assert list(finder.find(table.now, table.now.data_files[0]).rows) == [3]
-
-
 SAME: list[tuple[pa.DataType, list[Any], pa.DataType, list[Any], list[int]]] = [
     (pa.int64(), [1, 2, None], pa.int8(), [2, None], [1]),
     (pa.int64(), [1, 2, None], pa.float64(), [2.0], [1]),
@@ -174,27 +166,20 @@ def test_durations(where: str, tmp_path: Path) -> None:
 
 def test_wrong_arguments(tmp_path: Path) -> None:
     table = PlainTable(tmp_path, pa.table({"a": [1], "b": [2]}))
-    for on in ([], ["a", "a"]):
-        with pytest.raises(UsageError, match="distinct columns"):
-            keys_finder(pa.table({"a": [1]}), on)
-    with pytest.raises(UsageError, match="no column 'x'"):
-        found(table, pa.table({"x": [1]}), ["x"])
-    with pytest.raises(UsageError, match="keys: expected a column 'b', found 0"):
-        found(table, pa.table({"a": [1]}), ["a", "b"])
-    with pytest.raises(UsageError, match="not int"):
-        found(table, 5, ["a"])
+    keys = pa.table({"a": [1]})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(
-        UsageError, match=r"keys gone\.json: expected a Parquet or CSV file; COPY \(FROM 'gone\.json'\) TO "
-    ):
-        found(table, "gone.json", ["a"])
-    with pytest.raises(UsageError, match="no Parquet files"):
-        found(table, tmp_path / "empty", ["a"])
-    (tmp_path / "no.parquet").write_bytes(b"x")
-    with pytest.raises(NotCanonical):
-        found(table, tmp_path / "no.parquet", ["a"])
-    with pytest.raises(FileNotFoundError):
-        found(table, tmp_path / "nothing.parquet", ["a"])
+    given: tuple[tuple[Any, list[str], str], ...] = (
+        (keys, [], "distinct columns"),
+        (keys, ["a", "a"], "distinct columns"),
+        (pa.table({"x": [1]}), ["x"], "no column 'x'"),
+        (keys, ["a", "b"], "keys: expected a column 'b', found 0"),
+        (5, ["a"], "not int"),
+        ("gone.json", ["a"], r"keys gone\.json: expected a Parquet or CSV file; COPY \(FROM 'gone\.json'\) TO "),
+        (tmp_path / "empty", ["a"], "no Parquet files"),
+    )
+    for wrong, on, message in given:
+        with pytest.raises(UsageError, match=message):
+            found(table, wrong, on)
 
 
 def test_files_without_keys_are_not_opened(where: str, tmp_path: Path) -> None:
@@ -221,22 +206,13 @@ def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "t").mkdir()
     table = PlainTable(tmp_path / "t", pa.table({"a": range(1000)}))
     finder: Any = keys_finder(pa.table({"a": range(0, 2000, 2)}).to_reader(100), ["a"])
-    finder.prepare(table.now)
+    for _ in range(2):  # a reader is read once
+        finder.prepare(table.now)
     assert isinstance(finder.condition, DiskKeys)
     assert len(finder.find(table.now, table.now.data_files[0]).rows) == 500
     assert list(tmp_path.glob("dvcodec-keys-*"))
     del finder
     assert not list(tmp_path.glob("dvcodec-keys-*"))
-
-
-def test_too_many_keys_without_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setattr(key_store, "IN_MEMORY", -1)
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    table = PlainTable(tmp_path, pa.table({"a": [1]}))
-    with pytest.raises(MissingExtra, match=r"dvcodec\[sql\]"):
-        found(table, pa.table({"a": [1]}), ["a"])
 
 
 def test_a_column_that_is_promoted_meanwhile(where: str, tmp_path: Path) -> None:

@@ -57,7 +57,6 @@ def test_arrow_and_parquet(tmp_path: Path) -> None:
         (pa.table({"file_path": ["a.parquet"]}), "positions: expected a column 'pos', found 0"),
         (pa.table({"file_path": ["a.parquet"], "pos": [None]}), "null"),
         (pa.table({"file_path": [1], "pos": [1]}), "expected strings"),
-        ({"a.parquet": RowSet([2**40])}, "beyond"),
         ([1, 2], "not list"),
     ],
 )
@@ -89,9 +88,6 @@ def test_the_files_that_spark_reads(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"PAR1")
     found = [file.location for file in list_parquet(str(tmp_path), Storage())]
     assert found == sorted(f"{tmp_path}/{name}" for name in SEEN)
-    for name in SEEN:
-        (tmp_path / name).unlink()
-    assert list_parquet(str(tmp_path), Storage()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links")

@@ -20,9 +20,8 @@ from amounts import examples
 from cases import each
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
-from dvcodec.tables.deleting import engine
-from dvcodec.tables.deleting.engine import GivenColumns
-from dvcodec.tables.deleting.sql import SqlCondition
+from dvcodec.tables.deleting import sql
+from dvcodec.tables.deleting.sql import GivenColumns, SqlCondition
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -296,10 +295,10 @@ def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(duckdb, "__version__", "1.5.6")
     with pytest.raises(MissingExtra, match=r"DuckDB 2.0 or later.*dvcodec\[sql\]"):
-        engine.Engine({})
-    monkeypatch.setattr(engine, "_FIRST_PYTHON", (4, 0))  # as 3.10 has no DuckDB that the extra could install
+        sql.Engine({})
+    monkeypatch.setattr(sql, "_FIRST_PYTHON", (4, 0))  # as 3.10 has no DuckDB that the extra could install
     with pytest.raises(MissingExtra, match=r"needs Python 3.11 or later; pyarrow expressions.* do not need it$"):
-        engine.Engine({})
+        sql.Engine({})
 
 
 EXTREMES = pa.table(
@@ -373,7 +372,8 @@ def test_ctrl_c_ends_a_query() -> None:
     """
     code = """
 import os, signal, threading
-from dvcodec.tables.deleting.engine import Engine, interrupting
+from dvcodec.tables.deleting.run import interrupting
+from dvcodec.tables.deleting.sql import Engine
 signal.signal(signal.SIGINT, signal.default_int_handler)
 engine = Engine({"threads": "1"})
 engine.query("SELECT 1").fetchnumpy()  # DuckDB is loaded

@@ -9,7 +9,7 @@ from dvcodec import CommitUnknown, RowSet
 from dvcodec.tables import audit
 from dvcodec.tables.deleting.run import Written
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import FileDelete, vectors_of
+from dvcodec.tables.model import FileDelete
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.paimon.commit import PaimonCommitter
 from dvcodec.tables.paimon.table import PaimonSnapshot
@@ -26,10 +26,10 @@ def open_committer(root: Root) -> PaimonCommitter:
 
 
 def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:
-    vectors, found = vectors_of(base.vectors), []
+    found = []
     for file in base.data_files:
         if DataFileMeta.of(file).file_name in rows:
-            replaced = tuple(vectors.get(file.path, ()))
+            replaced = tuple(base.vectors_of(file))
             before = RowSet([])
             for vector in replaced:
                 before = before.union(base.read(vector)[0].rows)

@@ -29,10 +29,10 @@ from dvcodec.core.text import counted, number, plain
 from dvcodec.io.target import split
 from dvcodec.ops.convert import hint
 from dvcodec.tables import Table, TableKind, convert
+from dvcodec.tables.adapters import INSTEAD
 from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.consequences import INSTEAD
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
 from dvcodec.tables.iceberg.rewrite_deletes import compact_deletes as compact

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.core.usage import check_type
-from dvcodec.tables.deleting.engine import Engine
 from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFinder
 from dvcodec.tables.deleting.positions import ArrowInput, open_batches
 from dvcodec.tables.deleting.run import Finder
+from dvcodec.tables.deleting.sql import Engine
 from dvcodec.tables.metadata.json_fields import MAX_DIGITS
 from dvcodec.tables.rows.bounds import ColumnBounds, Range
 from dvcodec.tables.rows.columns import plain_array

@@ -15,7 +15,8 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -24,8 +25,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import is_local
-from dvcodec.tables.deleting.engine import interrupting
-from dvcodec.tables.model import DataFile, Deletion, DeletionVector, FileDelete, paths_of, vectors_of
+from dvcodec.tables.model import DataFile, Deletion, DeletionVector, FileDelete, paths_of
 from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Snapshot
 from dvcodec.tables.writing import committing, new_files
@@ -446,7 +446,6 @@ class _Current:
     def __init__(self, snapshot: Snapshot, finder: Finder) -> None:
         self._snapshot = snapshot
         self._counted = finder.counts_rows
-        self._vectors = vectors_of(snapshot.vectors)
         self._deletes = Deletes(snapshot)
 
     def delete(self, file: DataFile, rows: RowSet) -> FileDelete | None:
@@ -472,7 +471,7 @@ class _Current:
         whole = after.cardinality == count
         if whole and file.physical_rows is not None and not self._counted:
             whole = are_all_rows(self._snapshot, file, after)
-        return FileDelete(file, tuple(self._vectors.get(file.path, ())), before, after, whole)
+        return FileDelete(file, tuple(self._snapshot.vectors_of(file)), before, after, whole)
 
 
 LOG = logging.getLogger("dvcodec.delete")
@@ -480,6 +479,17 @@ LOG = logging.getLogger("dvcodec.delete")
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 """``snapshot``: rows that others add meanwhile stay; ``serializable``: a data file that others add meanwhile, and that
 may have such rows, fails the delete."""
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Raise Ctrl-C during a query as `KeyboardInterrupt`: DuckDB takes the signal, and raises a `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None
 
 
 @interrupting()

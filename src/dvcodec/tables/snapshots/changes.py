@@ -6,7 +6,7 @@ A vector that several snapshots have is read once; a small one of the first snap
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
@@ -24,7 +23,7 @@ from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, OnD
 from dvcodec.tables.snapshots.reading import FewRead, VectorRead, read_and_count, read_vectors
 from dvcodec.tables.table import Snapshot, Table, check_table
 
-__all__ = ["FileChange", "RowsReader", "SnapshotChange", "SnapshotRows", "history", "identified"]
+__all__ = ["FileChange", "SnapshotChange", "SnapshotRows", "history"]
 
 
 _KEPT = 64 << 20
@@ -72,8 +71,25 @@ class SnapshotRows:
         highest = self.rows.get(file.path, RowSet()).max
         return highest is not None and file.physical_rows is not None and highest >= file.physical_rows
 
+    def add(self, vector: DeletionVector, read: VectorRead) -> None:
+        """Take what was read of a vector."""
+        if read.error is not None:
+            self.unreadable.append((vector, str(read.error)))
+            self.unread.add(vector.data_file)
+        is_vector = vector.format != POSITION_DELETES
+        for part in read.found:
+            path, rows, earlier = part.data_file, part.rows, self.rows.get(part.data_file)
+            twice = is_vector and path in self.with_vector
+            if is_vector:
+                self.with_vector.add(path)
+            if twice and earlier != rows:
+                self.contradicted.add(path)
+            if earlier is not None:
+                rows = earlier & rows if twice else earlier | rows
+            self.rows[path] = rows
 
-def identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
+
+def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
     """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
     keys: dict[Hashable, DeletionVector] = {}
     for index, vector in enumerate(snapshot.vectors):
@@ -91,7 +107,7 @@ def _lasts(snapshot: Snapshot, vector: DeletionVector) -> bool:
     return bool(vector.path) and snapshot.table.kind is not TableKind.SCORCH
 
 
-class RowsReader:
+class _RowsReader:
     """Reads vectors of snapshots, and keeps those that it read last: snapshots may have the same ones by turns.
 
     Args:
@@ -107,20 +123,15 @@ class RowsReader:
 
         Args:
             snapshot: the snapshot that has the vectors.
-            vectors: some of those that `identified` returns.
+            vectors: some of those that `_identified` returns.
         """
         known = {key: kept for key in vectors if (kept := self._kept.find(key)) is not None}
-        keys = {id(vector): key for key, vector in vectors.items() if key not in known}
         wanted = [vector for key, vector in vectors.items() if key not in known]
         found = SnapshotRows()
         for read in read_vectors(snapshot, wanted, threads=self._threads):
-            vector = read.vector
-            # Position deletes are for other data files in another snapshot.
-            if vector.format != POSITION_DELETES and _lasts(snapshot, vector):
-                self._kept.get(keys[id(vector)], lambda read=read: read)  # type: ignore[misc]
-            _add(found, vector, read)
+            self._take(snapshot, read, found)
         for key, read in known.items():
-            _add(found, vectors[key], read)
+            found.add(vectors[key], read)
         return found
 
     def read_first(self, snapshot: Snapshot) -> tuple[list[FewRead], SnapshotRows]:
@@ -129,32 +140,20 @@ class RowsReader:
         for read in read_and_count(snapshot, threads=self._threads):
             if isinstance(read, FewRead):
                 few.append(read)
-                continue
-            if read.vector.format != POSITION_DELETES and _lasts(snapshot, read.vector):
-                self._kept.get(_place(read.vector), lambda read=read: read)  # type: ignore[misc]
-            _add(found, read.vector, read)
+            else:
+                self._take(snapshot, read, found)
         return few, found
+
+    def _take(self, snapshot: Snapshot, read: VectorRead, found: SnapshotRows) -> None:
+        """Add what was read, and keep it; position deletes are for other data files in another snapshot."""
+        vector = read.vector
+        if vector.format != POSITION_DELETES and _lasts(snapshot, vector):
+            self._kept.add(_place(vector), read)
+        found.add(vector, read)
 
 
 def _memory(read: VectorRead) -> int:
     return _KEPT_VECTOR + (0 if read.error is not None else _KEPT_PER_BYTE * (read.vector.size or 0))
-
-
-def _add(found: SnapshotRows, vector: DeletionVector, read: VectorRead) -> None:
-    if read.error is not None:
-        found.unreadable.append((vector, str(read.error)))
-        found.unread.add(vector.data_file)
-    is_vector = vector.format != POSITION_DELETES
-    for part in read.found:
-        path, rows, earlier = part.data_file, part.rows, found.rows.get(part.data_file)
-        twice = is_vector and path in found.with_vector
-        if is_vector:
-            found.with_vector.add(path)
-        if twice and earlier != rows:
-            found.contradicted.add(path)
-        if earlier is not None:
-            rows = earlier & rows if twice else earlier | rows
-        found.rows[path] = rows
 
 
 Pair: TypeAlias = tuple[Snapshot | None, Snapshot]
@@ -198,27 +197,6 @@ class FileChange:
         return values
 
 
-class _Changes(OnDemand[FileChange]):
-    """Changes of data files, made when they are looked at.
-
-    Attributes:
-        deleted: rows deleted in all of them.
-        restored: rows that are live again, in all of them.
-        exact: whether each is exact.
-
-    Args:
-        counts: int64[n], rows deleted in each.
-        others: those that were compared one by one.
-        make: takes the number of one that was not.
-    """
-
-    def __init__(self, counts: Index, others: Mapping[int, FileChange], make: Callable[[int], FileChange]) -> None:
-        super().__init__(len(counts), lambda number: others.get(number) or make(number))
-        self.deleted = int(counts.sum())
-        self.restored = sum(one.restored for one in others.values())
-        self.exact = all(one.exact for one in others.values())
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
     """The changes of a snapshot since the one before.
@@ -229,6 +207,9 @@ class SnapshotChange:
         added: new data files.
         removed: data files that are not in this snapshot any more; their deleted rows are not counted.
         files: data files whose deleted rows changed, or may have, in the order of the metadata that records it.
+        deleted: rows deleted in all of them.
+        restored: rows that are live again, in all of them.
+        exact: whether the changes are known exactly; if not, `deleted` and `restored` are lower bounds.
         unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
         other_deletes: whether the snapshot has other equality deletes than the one before (Iceberg); the rows that they
             delete are not counted.
@@ -239,27 +220,11 @@ class SnapshotChange:
     added: Sequence[DataFile]
     removed: Sequence[DataFile]
     files: Sequence[FileChange]
+    deleted: int
+    restored: int
+    exact: bool
     unreadable: tuple[tuple[DeletionVector, str], ...] = ()
     other_deletes: bool = False
-
-    @property
-    def exact(self) -> bool:
-        """Whether the changes are known exactly; if not, `deleted` and `restored` are lower bounds."""
-        if self.unreadable or self.other_deletes:
-            return False
-        return self.files.exact if isinstance(self.files, _Changes) else all(file.exact for file in self.files)
-
-    @property
-    def deleted(self) -> int:
-        """Rows deleted in all data files."""
-        files = self.files
-        return files.deleted if isinstance(files, _Changes) else sum(file.deleted for file in files)
-
-    @property
-    def restored(self) -> int:
-        """Rows that are live again, in all data files."""
-        files = self.files
-        return files.restored if isinstance(files, _Changes) else sum(file.restored for file in files)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -317,7 +282,7 @@ def history(
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
     pairs = _pairs(infos, places, range(first, last + 1))
-    reader, nothing_read = RowsReader(threads), True
+    reader, nothing_read = _RowsReader(threads), True
     for old, new in _prefetched(table, table.compared(pairs)):
         if not keep_rows and (old is None or (nothing_read and not old.vectors)):
             yield _first(old, new, reader)
@@ -363,12 +328,12 @@ def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:
         yield from waiting
 
 
-def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_rows: bool) -> SnapshotChange:
+def _change(old: Snapshot | None, new: Snapshot, reader: _RowsReader, *, keep_rows: bool) -> SnapshotChange:
     if old is not None and old.data_files is new.data_files and old.vectors is new.vectors:  # of one manifest list
-        return SnapshotChange(new.info, old.info, (), (), ())
+        return SnapshotChange(new.info, old.info, (), (), (), 0, 0, exact=True)
     before, after = {} if old is None else old.files, new.files
-    then = identified(old) if old is not None else {}
-    now = identified(new)
+    then = _identified(old) if old is not None else {}
+    now = _identified(new)
     changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
     # Position deletes of a partition name no data file: if they change, any data file may have changed.
     touched = after.keys() if None in changed else (after.keys() - before.keys()).union(changed) & after.keys()
@@ -385,14 +350,40 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
         for path, file in (after.items() if old_rows or new_rows else ())
         if (change := _of_file(file, old_rows if path in before else nothing, new_rows, path in touched, keep_rows))
     ]
+    deleted = sum(one.deleted for one in files)
+    return _changed(old, new, tuple(files), deleted, files, (*old_rows.unreadable, *new_rows.unreadable))
+
+
+def _changed(
+    old: Snapshot | None,
+    new: Snapshot,
+    files: Sequence[FileChange],
+    deleted: int,
+    compared: Collection[FileChange],
+    unreadable: Sequence[tuple[DeletionVector, str]],
+) -> SnapshotChange:
+    """Return the change since a snapshot.
+
+    Args:
+        old: the one before, None for the first.
+        new: the snapshot.
+        files: data files whose deleted rows changed.
+        deleted: rows deleted in all of them.
+        compared: those of `files` that may have restored rows, or be inexact.
+        unreadable: see `SnapshotChange`.
+    """
+    other_deletes = new.equality_deletes != (frozenset() if old is None else old.equality_deletes)
     return SnapshotChange(
         new.info,
         None if old is None else old.info,
-        tuple(file for path, file in after.items() if path not in before),
-        tuple(file for path, file in before.items() if path not in after),
-        tuple(files),
-        (*old_rows.unreadable, *new_rows.unreadable),
-        new.equality_deletes != (frozenset() if old is None else old.equality_deletes),
+        new.data_files if old is None else _not_in(new, old),
+        () if old is None else _not_in(old, new),
+        files,
+        deleted,
+        sum(one.restored for one in compared),
+        not unreadable and not other_deletes and all(one.exact for one in compared),
+        tuple(unreadable),
+        other_deletes,
     )
 
 
@@ -424,7 +415,7 @@ def _of_file(
     )
 
 
-def _first(old: Snapshot | None, new: Snapshot, reader: RowsReader) -> SnapshotChange:
+def _first(old: Snapshot | None, new: Snapshot, reader: _RowsReader) -> SnapshotChange:
     """Return the change since a snapshot without vectors, or since none: all rows that it deletes were deleted in it.
 
     Objects are made of few files.
@@ -442,22 +433,12 @@ def _first(old: Snapshot | None, new: Snapshot, reader: RowsReader) -> SnapshotC
             others[number] = change
             deleted[number] = change.deleted
     numbers = np.union1d(np.flatnonzero(deleted), np.fromiter(others, np.int64))
-    by_place = {place: others[number] for place, number in enumerate(numbers.tolist()) if number in others}
 
     def make(place: int) -> FileChange:
         number = int(numbers[place])
-        return FileChange(new.data_files[number], int(deleted[number]), 0)
+        return others.get(number) or FileChange(new.data_files[number], int(deleted[number]), 0)
 
-    files = _Changes(deleted[numbers], by_place, make)
-    return SnapshotChange(
-        new.info,
-        None if old is None else old.info,
-        new.data_files if old is None else _not_in(new, old),
-        () if old is None else _not_in(old, new),
-        files,
-        tuple(rows.unreadable),
-        new.equality_deletes != (frozenset() if old is None else old.equality_deletes),
-    )
+    return _changed(old, new, OnDemand(len(numbers), make), int(deleted.sum()), others.values(), rows.unreadable)
 
 
 def _not_in(one: Snapshot, other: Snapshot) -> tuple[DataFile, ...]:

@@ -20,7 +20,7 @@ from dvcodec.io import Storage
 from dvcodec.io.frames import few_at
 from dvcodec.io.storage import run_bounded
 from dvcodec.tables.columns import ODD, UNKNOWN, VectorColumns
-from dvcodec.tables.model import WHOLE, DataFile, DeletedRows, DeletionVector, Part, PhysicalRows, RowReader, vectors_of
+from dvcodec.tables.model import WHOLE, DataFile, DeletedRows, DeletionVector, Part, PhysicalRows, RowReader
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.rules import VectorRows
@@ -371,7 +371,6 @@ class Deletes:
             if vector.data_file is not None:
                 rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
-        self._named = vectors_of(snapshot.vectors)
         self._wide: dict[str, list[VectorRows]] = {}
         for vector, deleted in self._read([vector for vector in apart if vector.data_file is None]):
             self._wide.setdefault(deleted.data_file, []).append((vector, deleted))
@@ -392,7 +391,7 @@ class Deletes:
             DecodeError: one is corrupt, or there are two vectors of different rows, or positions beyond the file.
             OSError: a file cannot be read.
         """
-        vectors = self._named.get(file.path, ())
+        vectors = self._snapshot.vectors_of(file)
         found = [*self._wide.get(file.path, ())]
         found += self._read(vectors)
         rules.refuse(rules.of_data_file(file, vectors, found), "equal-vectors")

@@ -352,10 +352,6 @@ class _Collector:
         self._errors: dict[str, list[str]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
 
-    def _of_file(self, path: str) -> Sequence[DeletionVector]:
-        """Return the vectors that name a data file of the snapshot."""
-        return self._snapshot.vector_columns.of_file(self._snapshot.numbers[path])
-
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
         vector, path = read.vector, read.vector.data_file
@@ -394,7 +390,7 @@ class _Collector:
     def _left(self, path: str) -> int:
         """Return how many vectors of a data file were not added yet."""
         left = self._waiting.get(path)
-        return len(self._of_file(path)) if left is None else left
+        return len(self._snapshot.vectors_of(self._snapshot.files[path])) if left is None else left
 
     def _note(self, *findings: Finding) -> None:
         for finding in findings:
@@ -454,7 +450,7 @@ class _Collector:
         found, errors = self._found.pop(path, []), self._errors.pop(path, [])
         unreadable = len(errors)
         wide = tuple(vector for vector, _ in found if vector.data_file is None)
-        vectors = (*self._of_file(path), *wide)
+        vectors = (*self._snapshot.vectors_of(file), *wide)
         doubts = tuple(rules.of_data_file(file, vectors, found))
         self._note(*doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
