@@ -36,6 +36,10 @@ OF_IO = (
     "orc", "outside", "parquet_damage", "remote", "storage", "stores", "workers",
 )  # fmt: skip
 OF_LIMITS = ("history",)
+OF_ROWS = ("bounds", "columns", "data_file", "engines", "footer_bounds", "live_rows")
+OF_SNAPSHOTS = ("audit", "contradictions", "counts", "engines", "history", "live", "live_rows", "scan")
+OF_AUDITS = ("audit", "contradictions", "engines", "footer_bounds")
+SLOW = ("--ignore-glob=*/test_races.py", "--ignore-glob=*/test_random_deletes.py")
 OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
@@ -47,7 +51,13 @@ ROOMS = {
     "lance": ("lance", "tests/lance"),
     "zap": ("zap", "tests/zap"),
     "ops": ("ops", "tests/ops"),
-    "tables": ("tables", "tests/tables", "--ignore-glob=*/test_races.py", "--ignore-glob=*/test_random_deletes.py"),
+    "deleting": ("tables/deleting", "tests/tables/deleting", *SLOW),
+    "rows": ("tables/rows", *(f"tests/tables/test_{x}.py" for x in OF_ROWS), "tests/tables/deleting/test_types.py"),
+    "snapshots": ("tables/snapshots", *(f"tests/tables/test_{x}.py" for x in OF_SNAPSHOTS)),
+    "auditing": ("tables/auditing.py", *(f"tests/tables/test_{x}.py" for x in OF_AUDITS)),
+    "convert": ("tables/convert.py", "tests/tables/test_convert.py"),
+    "repair": ("tables/repair.py", "tests/tables/test_repair.py"),
+    "tables": ("tables", "tests/tables", *SLOW),
     "limits": ("tables", "tests/limits", *(f"tests/tables/test_{x}.py" for x in OF_LIMITS)),
     "io": ("io", *(f"tests/test_{x}.py" for x in OF_IO), *(f"tests/lake/test_{x}.py" for x in OF_STORES)),
     "report": ("report", "tests/report", "--ignore-glob=*/test_browser.py"),

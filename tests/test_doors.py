@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import re
 from pathlib import Path
 from typing import Any
@@ -157,17 +156,3 @@ def test_manifest_entries_are_loaded(tmp_path: Path) -> None:
             iceberg.load(entry | {"file_path": "http://host/x.puffin"})
         with pytest.raises(UsageError, match="content_offset must be of type int"):
             iceberg.load(entry | {"content_offset": None})
-
-
-def test_delta_reads_by_descriptors() -> None:
-    out = io.BytesIO()
-    locations = delta.write_deletion_vectors(out, VECTORS)
-    descriptors = {
-        str(one.data_file): delta.Descriptor("p", "/elsewhere", one.size - 8, one.cardinality, one.offset)
-        for one in locations
-    }
-    assert delta.read_deletion_vectors(out.getvalue(), descriptors) == VECTORS
-    with pytest.raises(UsageError, match="inline"):
-        delta.read_deletion_vectors(out.getvalue(), {"a": delta.encode_inline(RowSet([1]))})
-    with pytest.raises(UsageError, match="a second vector"):
-        delta.read_deletion_vectors(out.getvalue(), [locations[0], locations[0]])

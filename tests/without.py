@@ -55,8 +55,6 @@ def functions(folder: Path) -> Iterator[Door]:
     from test_misuse import New, of_bytes, of_files
 
     (folder / "files").mkdir()
-    (folder / "corpus").mkdir()
-    (folder / "corpus" / "manifest.json").write_text('{"version": 1, "cases": []}')
     for name, (function, given) in (of_bytes() | of_files(folder / "files")).items():
         values = {key: str(folder / name) if isinstance(value, New) else value for key, value in given.items()}
         yield name, partial(function, **values)
@@ -136,29 +134,18 @@ def command(*arguments: object) -> Callable[[], None]:
 
 
 def commands(folder: Path) -> Iterator[Door]:
-    puffin, zap = folder / "files" / "puffin", folder / "files" / "zap"
+    table = folder / "delta"
     called: dict[str, tuple[object, ...]] = {
-        **{name: (name, puffin) for name in ("inspect", "verify", "stats", "positions", "ranges")},
-        "diff": ("diff", puffin, puffin),
-        "merge": ("merge", puffin, "-o", folder / "merged"),
-        "convert": ("convert", puffin, "-o", folder / "converted", "--to", "delta"),
+        "inspect": ("inspect", folder / "files" / "puffin"),
         "demo": ("demo", "--folder", folder / "demo"),
-        "zap terms": ("zap", "terms", zap, "f"),
+        "zap terms": ("zap", "terms", folder / "files" / "zap", "f"),
         "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
-        "correct": ("correct", puffin, "-o", folder / "corrected"),
-        "conformance": ("conformance", "--corpus", folder / "corpus", "cat"),
-        "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
-        "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
+        "audit": ("audit", table),
+        "repair": ("repair", table),
+        "report": ("report", table, "-o", folder / "report.html"),
+        "export-live": ("export-live", table, "-o", folder / "live.parquet"),
+        "delete": ("delete", table, "--where", "id = 5", "--dry-run"),
         "compact-deletes": ("compact-deletes", folder / "version 2", "--dry-run"),
-        "upgrade-deletes": ("upgrade-deletes", folder / "older", "--dry-run"),
-        "audit": ("audit", folder / "delta"),
-        "repair": ("repair", folder / "delta"),
-        "table": ("table", folder / "delta"),
-        "log": ("log", folder / "delta"),
-        "report": ("report", folder / "delta", "-o", folder / "report.html"),
-        "export-live": ("export-live", folder / "delta", "-o", folder / "live.parquet"),
-        "delete": ("delete", folder / "delta", "--where", "id = 5", "--dry-run"),
-        "enable": ("enable", folder / "delta"),
     }
     yield from ((f"dvcodec {name}", command(*arguments)) for name, arguments in called.items())
 

@@ -75,21 +75,12 @@ def test_delta_in_python(name: str, tmp_path: Path) -> None:
     assert tuple(answers) == DELTA[name]
 
 
-SPARK_DELTA: dict[str, int | str] = {
-    "healthy": LIVE,
-    "old protocol": ALL,
-    "legacy protocol": ALL,
-    "no feature": "enabled in metadata but not listed in protocol: deletionVectors",
-    "no feature, off": ALL,
-    "readers only": "enabled in metadata but not listed in protocol: deletionVectors",
-    "writers only": LIVE,
-    "writers only, old readers": LIVE,
-    "append only": LIVE,
-    "append only, no feature": "enabled in metadata but not listed in protocol: appendOnly",
-    "off": LIVE,
-    "mapped": LIVE,
-    "mapped, no feature": "enabled in metadata but not listed in protocol: columnMapping",
-    "mapped, writers only": LIVE,
+NOT_LISTED = "enabled in metadata but not listed in protocol: "
+SPARK_DELTA: dict[str, int | str] = dict.fromkeys(DELTA, LIVE) | {
+    **dict.fromkeys(("old protocol", "legacy protocol", "no feature, off"), ALL),
+    **dict.fromkeys(("no feature", "readers only"), f"{NOT_LISTED}deletionVectors"),
+    "append only, no feature": f"{NOT_LISTED}appendOnly",
+    "mapped, no feature": f"{NOT_LISTED}columnMapping",
 }
 
 
@@ -135,18 +126,7 @@ def test_iceberg_in_spark(engines: Engines, tmp_path: Path) -> None:
             assert len(found["result"]) == expected, name
 
 
-PYICEBERG = {
-    "healthy": 197,
-    "partitioned": 197,
-    "other tuple": 197,
-    "other spec": 200,
-    "older": 197,
-    "version 2": 197,
-    "deletes of another tuple": 197,
-    "deletes of another tuple, by bounds": 197,
-    "deletes of another partition": 197,
-    "deletes of another scheme": 200,
-}
+PYICEBERG = dict.fromkeys(SPARK_ICEBERG, 197) | {"other spec": 200, "deletes of another scheme": 200}
 """pyiceberg 0.12 looks at no partition of position deletes, and at the spec of vectors only."""
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from cases import each
 from cli_runner import run
-from dvcodec import DecodeError, RowSet, Unsupported, UsageError
+from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical
 from dvcodec.io import ListedFiles
 from dvcodec.tables import Folder, open_table
@@ -36,7 +36,7 @@ from samples.damages import (
 )
 from samples.delta_log import NEW, restored_table
 from samples.iceberg_table import Commit, build_iceberg
-from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, make_table, write_vectors
+from samples.memory_table import ROWS, FakeTable, changed, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
@@ -220,18 +220,6 @@ def test_a_file_of_vectors_that_goes_while_it_is_checked(
     assert "vectors" in finding.message
 
 
-def test_footers_of_an_unknown_format_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object) -> Any:
-        raise Unsupported("file version", expected="2.1", actual="9.0")
-
-    table = make_table(tmp_path)
-    monkeypatch.setattr(FakeSnapshot, "stored_rows", unknown)
-    found = audit(table, deep=True)
-    assert found.findings == ()
-    (note,) = (note for note in found.notes if note.check == "rows-not-counted")
-    assert note.message.endswith("a.parquet and 3 more were not counted: the format of the footer is not supported")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links")
 def test_files_that_are_needed_by_another_way_to_them(tmp_path: Path) -> None:
     """The metadata names its files whole, the table is opened through a link; and a needed file is one itself."""
@@ -331,17 +319,6 @@ def test_an_older_snapshot_that_can_be_read_is_named(
         assert caught.value.__notes__ == [note]  # type: ignore[attr-defined]
         assert run("audit", root, "--snapshot", named).code == 0
         assert audit(open_table(root), int(named)).ok
-
-
-def test_nothing_is_named_for_what_is_not_read_here(tmp_path: Path) -> None:
-    root = restored_table(tmp_path / "t")
-    log = root / "_delta_log/00000000000000000002.json"
-    features = {"readerFeatures": ["x"], "writerFeatures": ["x"]}
-    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
-    log.write_text(f"{log.read_text()}{json.dumps(protocol)}\n")
-    with pytest.raises(Unsupported) as caught:
-        open_table(root).snapshot()
-    assert not hasattr(caught.value, "__notes__")
 
 
 @pytest.mark.parametrize(

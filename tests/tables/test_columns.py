@@ -50,31 +50,6 @@ def stored(**ids: int) -> pa.Table:
     return pa.table([[1, 2, 3]] * len(ids), schema=pa.schema(fields))
 
 
-class Declared(DeltaBuilder):
-    """A table of a given protocol."""
-
-    declared: dict[str, Any]
-
-    @property
-    def protocol(self) -> dict[str, Any]:
-        return self.declared
-
-
-def craft_mapped(
-    folder: Path,
-    protocol: dict[str, Any],
-    mode: str,
-    fields: Sequence[dict[str, Any]] = (mapped("id", 1), mapped("n", 2)),
-    rows: pa.Table | None = None,
-) -> Declared:
-    configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "9"}
-    made = Declared(folder, fields=fields, configuration=configuration)
-    made.declared = protocol
-    made.create()
-    made.commit({"add": made.write_file("a.parquet", stored(col_1=1, col_2=2) if rows is None else rows)})
-    return made
-
-
 def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     fields = [plain("x"), plain("v", "void"), plain("p")]
     made = DeltaBuilder(tmp_path / "t", fields=fields, partition_columns=("p",))
@@ -97,17 +72,24 @@ def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_delta_columns_that_were_all_dropped(tmp_path: Path, mode: str) -> None:
     """Ids that the table gave out, and no column has now, are those of dropped columns."""
-    declared = {"minReaderVersion": 2, "minWriterVersion": 5}
     new = mapped("x", 3)
-    made = craft_mapped(tmp_path / "dropped", declared, mode, [new])
-    assert live(open_table(made.root)) == [{"x": None}] * 3
     inside = {**new, "type": {"type": "struct", "fields": [mapped("y", 2)]}}
-    for name, fields, rows in (
-        ("inside", [inside], stored(col_1=1, col_2=2)),
-        ("beyond", [new], stored(col_1=1, col_2=10)),
-        ("without", [new], pa.table({"col-1": [1], "col-2": [2]})),
+    for number, (field, rows, is_read) in enumerate(
+        (
+            (new, stored(col_1=1, col_2=2), True),
+            (inside, stored(col_1=1, col_2=2), False),
+            (new, stored(col_1=1, col_2=10), False),  # beyond those given out
+            (new, pa.table({"col-1": [1], "col-2": [2]}), False),  # without ids
+        )
     ):
-        made = craft_mapped(tmp_path / name, declared, mode, fields, rows)
+        configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "9"}
+        features = ("deletionVectors", "columnMapping")
+        made = DeltaBuilder(tmp_path / f"{number}", features=features, fields=[field], configuration=configuration)
+        made.create()
+        made.commit({"add": made.write_file("a.parquet", rows)})
+        if is_read:
+            assert live(open_table(made.root)) == [{"x": None}] * 3
+            continue
         with pytest.raises(NotCanonical, match=r"(columns of the data file|field ids of columns): expected"):
             live(open_table(made.root))
 
@@ -118,7 +100,6 @@ FIELDS = [
     {"id": 1, "name": "id", "required": False, "type": "long"},
     {"id": 2, "name": "part", "required": False, "type": "long"},
 ]
-SPEC = [{"name": "part", "transform": "identity", "source-id": 2, "field-id": 1000}]
 
 
 def other_schema(*numbers: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -146,26 +127,6 @@ def test_iceberg_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     assert live(open_table(made.folder)) == [{"id": None, "part": None}] * 2
     made = build_iceberg(tmp_path / "one", Commit(data={"a": stored(part=2, other=8)}), fields=FIELDS)
     assert live(open_table(made.folder), ["id"]) == [{"id": None}] * 3
-
-
-def test_iceberg_partition_values_are_columns_of_no_file(tmp_path: Path) -> None:
-    made = build_iceberg(
-        tmp_path / "t",
-        Commit(data={"a": stored(x=7)}),
-        fields=FIELDS[1:],
-        spec=SPEC,
-        partition_types={"part": "long"},
-        partition=lambda _: {"part": 5},
-    )
-    assert live(open_table(made.folder)) == [{"part": 5}] * 3
-
-
-@pytest.mark.interop
-def test_pyiceberg_reads_dropped_columns_as_null(tmp_path: Path) -> None:
-    static = pytest.importorskip("pyiceberg.table").StaticTable
-    made = build_iceberg(tmp_path / "t", Commit(data={"a": stored(x=7, y=8)}), fields=FIELDS, tweak=other_schema(7, 8))
-    theirs = static.from_metadata(str(made.metadata)).scan().to_arrow().to_pylist()
-    assert theirs == live(open_table(made.folder))
 
 
 # ------------------------------------------------------------------------------------------------ Paimon
@@ -271,12 +232,6 @@ def test_the_way_in_which_columns_are_found() -> None:
         ColumnIndex([Column(name, type=pa.int64()) for name in ("AB", "ab")]).find(ColumnKey("aB"), "f")
     with pytest.raises(NotCanonical, match="column x: expected one column with this name or id, found 2"):
         ColumnIndex([Column(name, 7, type=pa.int64()) for name in "ab"]).find(ColumnKey("x", 7), "f")
-
-
-def test_a_name_that_the_file_has_twice() -> None:
-    stored = file_columns([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": f"{i}"}) for i in (1, 2)], "f")
-    with pytest.raises(NotCanonical, match=r"f: column x: expected one column .*, found several named a"):
-        DeltaEvolution("f", [Column("x", 1, type=pa.int64())], stored)
 
 
 def test_fields_of_a_struct_are_found_in_every_batch() -> None:

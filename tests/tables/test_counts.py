@@ -2,75 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from cli_runner import run
 from dvcodec.tables import export_live, live_batches, open_table
 from dvcodec.tables.snapshots.changes import history
 from dvcodec.tables.snapshots.scanning import scan, totals
-from samples import delta_log
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP
 from samples.paimon_table import PaimonFile, build_paimon
-
-
-def rewritten(root: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
-    """Change each `add` of a Delta log."""
-    for path in (root / "_delta_log").glob("*.json"):
-        actions = [json.loads(line) for line in path.read_text().splitlines()]
-        for action in actions:
-            if "add" in action:
-                edit(action["add"])
-        path.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    return root
-
-
-def without_statistics(add: dict[str, Any]) -> None:
-    del add["stats"]
-
-
-def without_some_statistics(add: dict[str, Any]) -> None:
-    if add["path"] == "b.parquet":
-        del add["stats"]
-
-
-def cardinality(more: int) -> Callable[[dict[str, Any]], None]:
-    def edit(add: dict[str, Any]) -> None:
-        if add.get("deletionVector"):
-            add["deletionVector"]["cardinality"] += more
-
-    return edit
-
-
-@pytest.mark.parametrize(
-    ("edit", "rows", "deleted", "text"),
-    [
-        (lambda _: None, 256, 68, "256 rows: 68 deleted, 26.6 %"),
-        (without_statistics, None, 68, "row count not recorded for 2 data files: 68 deleted"),
-        (without_some_statistics, None, 68, "row count not recorded for 1 data file: 68 deleted"),
-        (cardinality(3), 256, None, "256 rows: unknown how many are deleted, at most 256 live"),
-        (cardinality(-68), 256, None, "256 rows: unknown how many are deleted, at most 256 live"),
-    ],
-)
-def test_delta(
-    edit: Callable[[dict[str, Any]], None], rows: int | None, deleted: int | None, text: str, tmp_path: Path
-) -> None:
-    root = rewritten(delta_log.restored_table(tmp_path / "t"), edit)
-    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(root)).execute("SELECT id FROM t").read_all()
-    assert pa.table(theirs).num_rows == 188
-    found = totals(scan(open_table(root)))
-    assert (found.rows, found.deleted, found.exact) == (rows, deleted, deleted is not None)
-    assert found.min_deleted <= 68
-    assert found.max_live is None or found.max_live >= 188
-    assert text in run("table", root).out.splitlines()[2]
 
 
 def test_iceberg_with_equality_deletes(tmp_path: Path) -> None:

@@ -123,11 +123,9 @@ CHANGES = [*BASIC, "checkConstraints", "changeDataFeed", "generatedColumns"]
     ("old", "readers", "writers"),
     [
         ((1, 1), ["deletionVectors"], ["deletionVectors"]),
-        ((1, 3), ["deletionVectors"], [*BASIC, "checkConstraints", "deletionVectors"]),
         ((1, 4), ["deletionVectors"], [*CHANGES, "deletionVectors"]),
         ((1, 6), ["deletionVectors"], [*CHANGES, "identityColumns", "deletionVectors"]),
         ((2, 5), MAPPED, [*CHANGES, *MAPPED]),
-        ((2, 6), MAPPED, [*CHANGES, "identityColumns", *MAPPED]),
         ((1, 7, None, ["rowTracking", "domainMetadata"]), ["deletionVectors"], ["rowTracking", "domainMetadata"]),
         ((2, 7, None, ["columnMapping", "invariants"]), MAPPED, ["columnMapping", "invariants"]),
         ((3, 7, ["timestampNtz"], ["timestampNtz"]), ["timestampNtz", "deletionVectors"], ["timestampNtz"]),
@@ -165,24 +163,11 @@ def test_only_what_lacks_is_changed(tmp_path: Path) -> None:
     )
 
 
-def test_the_time_of_the_commit_goes_on_where_the_table_demands_it(tmp_path: Path) -> None:
-    features = {"readerFeatures": [], "writerFeatures": ["inCommitTimestamp"]}
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-    folder = make(tmp_path / "t", protocol, {"delta.enableInCommitTimestamps": "true"})
-    ahead = 4_000_000_000_000
-    commit(folder, 1, {"commitInfo": {"inCommitTimestamp": ahead, "timestamp": 1}})
-    enable(open_table(folder))
-    first = json.loads((folder / "_delta_log" / f"{2:020}.json").read_text().splitlines()[0])
-    assert next(iter(first["commitInfo"])) == "inCommitTimestamp"
-    assert first["commitInfo"]["inCommitTimestamp"] == ahead + 1
-
-
 @pytest.mark.parametrize(
     ("features", "configuration", "kind", "match"),
     [
         (["rowTracking", "novelty"], {}, Unsupported, "novelty"),
         (["catalogManaged"], {}, Unsupported, "catalogManaged"),
-        (["icebergCompatV2"], {}, Unsupported, "icebergCompatV2"),
         ([], {"delta.enableIcebergCompatV2": "true"}, UsageError, "enableIcebergCompatV2"),
     ],
 )
@@ -290,21 +275,6 @@ def test_a_paimon_append_table_gets_a_new_schema(tmp_path: Path) -> None:
     assert enable(table).changes == enable(open_table(folder)).changes == ()
     assert open_table(folder).snapshot().schema_id == 1
     assert audit(open_table(folder)).findings == ()
-
-
-def test_a_new_schema_of_paimon_that_is_there_already_is_built_upon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = paimon(tmp_path / "t")
-
-    def act(turn: int) -> None:
-        schema = json.loads((folder / "schema" / "schema-0").read_text())
-        schema |= {"id": turn, "options": schema["options"] | {"other": str(turn)}}
-        (folder / "schema" / f"schema-{turn}").write_text(json.dumps(schema))
-
-    rival(monkeypatch, 2, act)
-    assert enable(open_table(folder)).path == str(folder / "schema" / "schema-3")
-    assert json.loads((folder / "schema" / "schema-3").read_text())["options"]["other"] == "2"
 
 
 def test_other_tables_of_paimon_are_refused(tmp_path: Path) -> None:
@@ -462,22 +432,15 @@ def test_deltalake_and_polars(tmp_path: Path) -> None:
     def table() -> Any:
         return deltalake.DeltaTable(folder)
 
-    def rows() -> int:
-        query = deltalake.QueryBuilder().register("t", table()).execute("SELECT count(*) AS n FROM t")
-        return int(query.read_all()["n"][0].as_py())
-
     for read in ("to_pyarrow_table", "to_pandas", "to_pyarrow_dataset"):
         with pytest.raises(Exception, match="deletionVectors"):
             getattr(table(), read)()
     open_table(folder).delete("id < 10")
-    assert rows() == polars.scan_delta(folder).collect().height == 90
+    assert polars.scan_delta(folder).collect().height == 90
     assert table().count() == 100
     polars.from_arrow(ROWS.slice(0, 10)).write_delta(folder, mode="append")
-    assert rows() == 100
-    table().delete("id = 50")
-    assert rows() == 99
     table().update({"id": "1000"}, predicate="id = 51")
-    assert rows() == 99
     merge = table().merge(ROWS.slice(60, 5), "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_delete().execute()
-    assert rows() == 94
+    query = deltalake.QueryBuilder().register("t", table()).execute("SELECT count(*) AS n FROM t")
+    assert query.read_all()["n"][0].as_py() == 95

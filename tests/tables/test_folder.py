@@ -38,12 +38,9 @@ def test_a_recorded_path_of_another_host_is_the_metadatas_fault() -> None:
         ("s3a://lake/t//data/a.parquet", "/data/a.parquet", "/copy/t//data/a.parquet"),
         ("/copy/t/a.parquet", "a.parquet", "/copy/t/a.parquet"),
         ("file:///copy/t/a%20b", "a%20b", "/copy/t/a%20b"),
-        ("/copy/t2/a.parquet", None, "/copy/t2/a.parquet"),
         ("s3://lake/t2/a.parquet", None, "s3://lake/t2/a.parquet"),
-        ("s3://lake/t", None, "s3://lake/t"),
         ("file:/else/a%20b", None, "/else/a%20b"),
         ("/else/../x/a.parquet", None, "/else/../x/a.parquet"),
-        ("s3://other/../a", None, "s3://other/../a"),
         ("..a/b..", "..a/b..", "/copy/t/..a/b.."),
     ],
 )
@@ -70,11 +67,9 @@ def test_paths_that_climb_out_of_the_folder(path: str) -> None:
     ("location", "recorded", "moved"),
     [
         ("/t", None, False),
-        ("/t", "/t/", False),
         ("/t", "file:///t", False),
         ("/a b", "file:/a b", False),
         ("s3://lake/t", "s3a://lake/t", False),
-        ("/t", "/u", True),
         ("/t", "s3://lake/t", True),
     ],
 )
@@ -143,9 +138,6 @@ def test_a_path_that_could_mean_two_files_means_none() -> None:
     known = ["s3://lake/shared/data/p=1/a.parquet"]
     assert PathMatcher(Folder("/t"), known).find("/t/data/p=1/a.parquet") == known[0]
     assert PathMatcher(Folder("/t"), known).find("s3://old/shared/data/p=1/a.parquet") is None
-
-
-ROWS = RowSet([1, 5])
 
 
 @each("name", ["a.parquet", "{}/t/a.parquet", "file:{}/t//a.parquet", "t/a.parquet", "./a.parquet"])

@@ -20,9 +20,7 @@ from pyiceberg.types import TimestamptzType
 from cases import each
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import _before, audit
-from dvcodec.tables.paimon.metadata import DataType
 from dvcodec.tables.snapshots.findings import Severity
-from samples.paimon_table import PaimonFile, build_paimon, encode_row
 
 NOTHING = pa.array([None] * 4, pa.int64())
 ROWS = pa.table(
@@ -115,58 +113,6 @@ def test_iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table.append(ROWS)
         assert bounds_found(Path(table.metadata_location)) == expected
         monkeypatch.setattr(of_pyiceberg.StatsAggregator, "max_as_bytes", to_milliseconds)
-
-
-DAY = 1_577_836_800_000_000_000
-KINDS = [DataType("INT"), DataType("VARCHAR"), DataType("TIMESTAMP", precision=6), DataType("ARRAY")]
-PAIMON = pa.table(
-    {
-        "i": pa.array([3, 5, None], pa.int32()),
-        "s": ["abc", "b", "c"],
-        "t": pa.array([DAY // 1000] * 3, pa.timestamp("us")),
-    }
-)
-
-
-@each(
-    ("low", "high", "nulls", "columns", "expected"),
-    [
-        ((3, "ab", DAY, None), (5, "d", DAY, None), [1, 0, 0, 0], None, []),
-        ((4, "ab"), (5, "b"), [1, 0], ["i", "s"], ["lower bound of column 'i'"]),
-        ((5,), (5,), [1], ["s"], ["every column"]),
-        (("abc",), ("b!",), [0], ["s"], []),  # "c" may be the end of what was cut off after "b"
-        ((3,), (5,), [0], ["i"], ["count of nulls of column 'i'"]),
-    ],
-)
-def test_paimon(
-    low: tuple[Any, ...],
-    high: tuple[Any, ...],
-    nulls: list[int | None],
-    columns: list[str] | None,
-    expected: list[str],
-    tmp_path: Path,
-) -> None:
-    of = dict(zip("ista", KINDS, strict=True))
-    kinds = KINDS if columns is None else [DataType("VARCHAR") if low == (5,) else of[name] for name in columns]
-    if low == (5,):  # a number for the text
-        kinds = [DataType("INT"), DataType("INT")]
-        low, high = (5, 5), (5, 5)
-    statistics = {
-        "_MIN_VALUES": encode_row(low, kinds),
-        "_MAX_VALUES": encode_row(high, kinds),
-        "_NULL_COUNTS": nulls,
-    }
-    more = {"_VALUE_STATS": statistics, "_VALUE_STATS_COLS": columns}
-    fields = [
-        (0, "i", "INT"),
-        (1, "s", "STRING"),
-        (2, "t", "TIMESTAMP(6)"),
-        (3, "a", {"type": "ARRAY", "element": "INT"}),
-    ]
-    file = PaimonFile("a.parquet", PAIMON.append_column("a", pa.array([[1]] * 3, pa.list_(pa.int32()))), more=more)
-    found = bounds_found(build_paimon(tmp_path / "t", fields, [[file]]))
-    assert len(found) == len(expected)
-    assert all(part in message for part, message in zip(expected, found, strict=True))
 
 
 def test_what_was_not_compared_is_said(tmp_path: Path) -> None:

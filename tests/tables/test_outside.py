@@ -22,19 +22,7 @@ WRITERS: dict[str, Callable[[Table, str], object]] = {
     "report": lambda table, target: report.write(target, audit(table), made=datetime.now(timezone.utc)),
     "convert_table": lambda table, target: convert_table(table, "iceberg", target),
 }
-INSIDE = (
-    "t",
-    "t/",
-    "t/a.parquet",
-    "t/new/x",
-    "./t//x",
-    "o/../t/x",
-    "file:{}/t/x",
-    "link",
-    "link/x",
-    "t/out",
-    "t/out/x",
-)
+INSIDE = ("t", "t/a.parquet", "./t//x", "o/../t/x", "file:{}/t/x", "link", "link/x", "t/out")
 
 
 def state(folder: Path) -> dict[str, bytes]:
@@ -54,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("writer", WRITERS)
 def test_functions(writer: str, folder: Path) -> None:
     before = state(folder)
-    for path in INSIDE[:-1]:  # what a link in the table leads to is elsewhere
+    for path in INSIDE:
         target = path.format(folder)
         with pytest.raises(UsageError, match="expected an output outside of the table t, found one in the table"):
             WRITERS[writer](open_table("t"), target)

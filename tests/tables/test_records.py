@@ -204,10 +204,3 @@ def test_a_file_that_cannot_be_read_may_be_of_either(store: Existing, is_done: b
     store.refused = dict.fromkeys(("get", "head", "list"), Reason.UNAVAILABLE)
     with pytest.raises(CommitUnknown, match="exists, and could not be read"):
         put_once(Storage(), URL, b"mine")
-
-
-def test_a_local_file_that_exists_is_of_another_writer(tmp_path: Path) -> None:
-    target = tmp_path / "1.json"
-    target.write_bytes(b"theirs")
-    with pytest.raises(CommitConflict):
-        put_once(Storage(), str(target), b"mine")

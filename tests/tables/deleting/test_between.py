@@ -107,22 +107,6 @@ def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.usefixtures("interrupts")
-def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
-    """It may be in: the new files stay, and here they are orphans."""
-
-    def twice() -> None:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    folder = delta_folder(tmp_path)
-    files = set(folder.rglob("*"))
-    with pytest.raises(KeyboardInterrupt):
-        delete(folder, 200, between=twice)
-    assert 200 in ids(open_table(folder))
-    assert [path.suffix for path in set(folder.rglob("*")) - files] == [".bin"]
-
-
 def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> None:
     """Its bounds say so; without them it would be a conflict."""
     folder = delta_folder(tmp_path)

@@ -74,8 +74,6 @@ def random_expression(chance: random.Random, depth: int = 3) -> Any:
             lambda: ~left,
             lambda: pc.and_(left, right),
             lambda: pc.or_(left, right),
-            lambda: pc.xor(left, right),
-            lambda: pc.and_not_kleene(left, right),
             lambda: pc.if_else(left, right, chance.choice((True, False))),
             lambda: pc.coalesce(left, right),
             left.is_null,
@@ -89,14 +87,12 @@ def random_expression(chance: random.Random, depth: int = 3) -> Any:
     value, words = literal(chance, name), ("n", "small", "x", "f", "price")
     leaves: list[Callable[[], Any]] = [
         lambda: compare(column, value),
-        lambda: compare(column, value),
         lambda: compare(pc.scalar(value), column),
         lambda: compare(pc.field("st", "n"), chance.randrange(3)),
         column.is_null,
         column.is_valid,
         lambda: pc.field(chance.choice(("x", "f"))).is_null(nan_is_null=True),
         lambda: pc.field("st", "x").is_null(nan_is_null=chance.choice((True, False))),
-        lambda: pc.is_in(column, value_set=pa.array([value_of(chance, name), None], SCHEMA.field(name).type)),
         lambda: pc.is_in(
             column,
             value_set=pa.array([value_of(chance, name), None], SCHEMA.field(name).type),
@@ -105,19 +101,11 @@ def random_expression(chance: random.Random, depth: int = 3) -> Any:
         lambda: pc.index_in(column, value_set=pa.array([value_of(chance, name)], SCHEMA.field(name).type)) == 0,
         lambda: compare(column.cast(chance.choice(("int8", "uint8", "float32")), safe=False), chance.randrange(3)),
         lambda: compare(pc.field(chance.choice(words)).cast("int64", safe=False), chance.randrange(3)),
-        lambda: compare(pc.field(chance.choice(words)).cast("float64"), 0.5),
         lambda: compare(pc.field("local").cast(pa.timestamp("s"), safe=False), dt.datetime(2024, 2, 29, 12)),  # noqa: DTZ001
         lambda: pc.match_substring(pc.field("word"), "a", ignore_case=chance.choice((True, False))),
-        lambda: pc.starts_with(pc.field("word"), "A", ignore_case=chance.choice((True, False))),
         lambda: compare(
             pc.max_element_wise(pc.field("n"), pc.field("small"), skip_nulls=chance.choice((True, False))), 1
         ),
-        lambda: (
-            pc.binary_join_element_wise(pc.field("word"), "a", "", null_handling="replace", null_replacement="A") == "A"
-        ),
-        lambda: pc.is_nan(pc.field("x")),
-        lambda: pc.field("flag"),
-        lambda: compare(pc.coalesce(pc.field("n"), 0), 0),
         lambda: compare(pc.add(pc.field("small"), 1), 1),
         lambda: pc.scalar(chance.choice((True, False))),
     ]
@@ -153,18 +141,14 @@ X, N = pc.field("x"), pc.field("n")
         (pc.scalar(1) < N, "(n > 1)"),
         (pc.field("small") == 2**40, None),
         (N == 1.0, None),  # compared as floats
-        (pc.scalar(Decimal("1.5")) == N, None),
         (pc.field("price") < 1, "(price < 1.00)"),
         (pc.field("price") < 0.1, None),
-        (pc.field("f") < 0.1, None),
         (X != NAN, None),
-        (X.is_null(), "is_null(x, {nan_is_null=false})"),
         (X.is_null(nan_is_null=True), None),
         (pc.field("local") >= dt.date(1970, 1, 1), "(local >= 1970-01-01 00:00:00.000000)"),
         (pc.field("day") < dt.datetime(1970, 1, 1, 5), None),  # noqa: DTZ001
         (pc.field("st", "n") == 1, None),
         (pc.field("flag") & (X == 1), "(x == 1)"),
-        ((N == 1) & (pc.add(N, 1) == 2), "(n == 1)"),
         ((N == 1) | (pc.add(N, 1) == 2), None),
         (~((N == 1) | ~(X > 2)), "invert("),
         (N.isin([1, 2]), "(n == 1)) or (n == 2))"),
@@ -172,7 +156,6 @@ X, N = pc.field("x"), pc.field("n")
         (pc.is_in(N, value_set=pa.array([1, None]), skip_nulls=True), "(n == 1)"),
         (N.isin(list(range(1001))), None),
         (N.cast("int8", safe=False) == 1, None),
-        (pc.scalar(True), "true"),
     ],
 )
 def test_what_statistics_answer(expression: Any, known: str | None) -> None:

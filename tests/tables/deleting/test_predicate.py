@@ -56,10 +56,8 @@ SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, ma
         (~(A > 1), {0}),
         (NONE == A, set()),
         (~A.isin([1]), {1, 2, 3}),  # never null, as pyarrow has it
-        (pc.field("c") > 1, {0}),
         (pc.field("c").is_nan(), {1}),
         (pc.scalar(True), {0, 1, 2, 3}),
-        (pc.scalar(False), set()),
         (pc.field("s", "x") == 2, {1}),
         (pc.field("position") == 13, {3}),
         ((A + 1).cast("int8") == 5, {3}),
@@ -77,7 +75,6 @@ def test_expressions(where: Any, rows: set[int], tmp_path: Path) -> None:
         (pc.field("a", "x") == 1, r"No match for FieldRef.*\(columns a\)"),
         (pc.field(0) == 1, "columns must be given by name, not by number"),
         (A, "bool"),
-        (A == "x", "columns a"),
         (5, "expected a pyarrow expression or SQL text, not int"),
         (None, "not NoneType"),
         (A / pc.field("d") == 1, r"0.parquet: where .*divide by zero.*columns a, d"),
@@ -98,9 +95,7 @@ NOON = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001
     ("where", "message"),
     [
         (BIG == 2.0**60, r"0.parquet: where .*compare whole numbers with whole numbers: 2\*\*60, not 2.0\*\*60"),
-        (BIG < 1.5, "compare whole numbers with whole numbers"),
         (ZONED == NOON, r"give the time a zone like the column's: datetime\(..., tzinfo=timezone.utc\), or none"),
-        (ZONED.isin([NOON]), "give the time a zone"),
         (NOON.replace(tzinfo=dt.timezone.utc) == NAIVE, "give the time a zone"),
     ],
 )

@@ -21,7 +21,7 @@ from cases import each
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import sql
-from dvcodec.tables.deleting.sql import GivenColumns, SqlCondition
+from dvcodec.tables.deleting.sql import SqlCondition
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -89,43 +89,28 @@ def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
 @each(
     ("text", "rows"),
     [
-        ("i = 1", [0]),
         ('I = 1 or "i" = 2', [0, 1]),
         ("i = 9007199254740993.0", [3]),
         ("whole = 12345678901234567890123456789012345678", [0]),
         ("d = 12345678901234567890.0000000001", [1]),
         ("f > 1e30", [1]),
         ("f = 'nan'", [1]),
-        ("f = 0", [3]),
         ("half > 1", [1, 2, 3]),
         ("ns = '1970-01-01 00:00:00.000000001'", [0]),
-        ("nsz > '1970-01-01 00:00:00.000001'", [1]),
-        ("us = TIMESTAMP '1970-01-01 00:00:00.000002'", [1]),
         ("ny = TIMESTAMPTZ '1970-01-01 02:00:00.000001+02'", [0]),
-        ("large = 'a' AND coded = 'a'", [0]),
-        ("raw = '\\x00\\xFF'::BLOB", [0]),
-        ("fixed > 'b'::BLOB", [1, 3]),
-        ("day < DATE '1900-01-01'", [3]),
-        ("clock > '23:00'", [3]),
         ("part.x = 1 OR PART.deep.Y = 'b'", [0, 1]),
         ('"odd name; --" = 2', [1]),
         ('"quo""ted" = 3', [2]),
         ("position > 12", [3]),
         ("rows_of_the_batch.i < 4 AND i > 1", [1, 3]),
-        ("nothing IS NULL", [0, 1, 2, 3]),
         ("i = 1 -- a comment", [0]),
-        ("i =\n1", [0]),
         ("s = 'A' COLLATE NOCASE", [0]),
         ("i = '1' OR i IN ('2', 7)", [0, 1]),
-        ("d = '0.1'", [0]),
         ("day < TIMESTAMP '1970-01-01 12:00' AND day > TIMESTAMPTZ '1969-12-31 23:00-02'", []),
         ("us = '1970-01-01T00:00:00.000001Z'", [0]),
-        ("us = TIMESTAMPTZ '1970-01-01 01:00:00.000001+01'", [0]),
         ("ny = '1970-01-01 01:00:00.000001+01'", [0]),
         ("sec < TIMESTAMP '1970-01-01 00:00:00.5'", [0]),
-        ("day64 < DATE '1970-01-01'", [3]),
         ("span = INTERVAL '1 microsecond'", [0]),
-        ("big = 1.01", [0]),
         ("many = [1, 2] OR part = {'x': 1, 'Deep': {'y': 'a'}}", [0]),
         # DuckDB 2.0.1 has overloads of these, for times with a zone, that depend on the session's time zone.
         ("i + 1 = 2 AND i - 1 = 0 AND -i = -1", [0]),
@@ -149,32 +134,22 @@ def test_rows(text: str, rows: list[int]) -> None:
         ("i = 1, true", "one expression"),
         ("*", r"\* cannot"),
         ("(SELECT true)", "a subquery cannot"),
-        ("i = $1", "a parameter cannot"),
-        ("#1 = 1", "a reference by number cannot"),
         ("list_filter(many, lambda x: x > 1) = [1]", "a lambda"),
-        ("row_number() OVER () = 1", "a window function cannot"),
         ("count(*) = 1", "count_star is a function of several rows"),
-        ("read_text('/etc/hostname') = ''", "read_text is a function of several rows"),
         ("getenv('HOME') = ''", "no function getenv"),
         ("now() > us", r"now\(\) may return something else"),
         ("current_date = day", "current_date is something else"),
-        ("random() < 2", r"random\(\) may return"),
-        ("i", "a value of type BIGINT"),
-        ("part.nope = 1", "nope"),
         ("i = 'x'", r"could not convert string 'x'.*columns i"),
         ("CAST(s AS INT) = 7", "could not convert string 'a'.*columns s"),
         ("i / 0 > 1", "division by zero.*columns i"),
         ("age(us) > INTERVAL 1 DAY", r"age\(\) may return something else"),
-        ("pg_conf_load_time() > ny", r"pg_conf_load_time\(\) may return something else"),
         ("raw LIKE 'a%'", r"LIKE is for text: CAST\(column AS VARCHAR\)"),
         ("i = '1.5'", r"'1\.5' is not a value of type BIGINT: write the number without quotes"),
-        ("i + 1 = '1.5'", "'1.5' is not a value of type BIGINT"),
         ("1.5 BETWEEN i AND '2.005'", "'2.005' is not a value of type BIGINT"),
         ("i IS DISTINCT FROM '0x1'", "'0x1' is not a value"),
         ("d = '0.10000000001'", r"is not a value of type DECIMAL\(38,10\)"),
         ("s = 7", "text is compared with another type: write the value as text, '7' for 7, or cast one"),
         ("day = lower('1970-01-01')", "text is compared with DATE"),
-        ("day < '1970-01-01 12:00'", "not a value of type DATE: write TIMESTAMP '1970-01-01 12:00'"),
         ("day < '1970-01-01 12:00+01'", r"write TIMESTAMPTZ '1970-01-01 12:00\+01'"),
         (
             "us = '1970-01-01 00:00:00+01'",
@@ -194,12 +169,6 @@ def test_conditions_that_are_refused(text: str, message: str) -> None:
     assert str(caught.value).startswith("where ")
 
 
-@pytest.mark.parametrize("name", ["nope", "x"])
-def test_columns_that_are_not_there(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^orders has no column '{name}': it has i, "):
-        matched({"nope": "nope = 1", "x": "x.i = 1"}[name])
-
-
 def test_names_that_differ_in_case() -> None:
     rows = pa.table({"a": [1], "A": [2], "b": [3]})
     assert matched("a = 1", rows) == [0]
@@ -209,6 +178,8 @@ def test_names_that_differ_in_case() -> None:
     both = pa.table({"Ab": [1], "aB": [2]})
     with pytest.raises(UsageError, match="one of Ab, aB"):
         bound("ab = 1", both)
+    with pytest.raises(UsageError, match="orders has no column 'x': it has Ab, aB"):
+        bound("x.i = 1", both)
 
 
 def test_types_that_duckdb_does_not_have() -> None:
@@ -220,14 +191,12 @@ def test_types_that_duckdb_does_not_have() -> None:
     assert matched("n = 1", rows) == [0]
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_durations_that_duckdb_would_cut_down(inside: bool) -> None:
+def test_durations_that_duckdb_would_cut_down() -> None:
     array = pa.array([1000, 1500], pa.duration("ns"))
-    rows = pa.table({"x": pa.ListArray.from_arrays([0, 1, 2], array) if inside else array})
-    text = "x[1] = INTERVAL '1 microsecond'" if inside else "x = INTERVAL '1 microsecond'"
-    assert matched(text, rows.slice(0, 1)) == [0]
+    rows = pa.table({"x": pa.ListArray.from_arrays([0, 1, 2], array)})
+    assert matched("x[1] = INTERVAL '1 microsecond'", rows.slice(0, 1)) == [0]
     with pytest.raises(UsageError, match=r"would lose data.*columns x"):
-        matched(text, rows)
+        matched("x[1] = INTERVAL '1 microsecond'", rows)
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -386,10 +355,3 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
-
-
-def test_columns_are_given_in_types_of_duckdb() -> None:
-    rows = pa.record_batch({"a": pa.array([0, 86_400_000, None], pa.date64()), "b": pa.array([1, 2, 3])})
-    found = GivenColumns(rows.schema).batch(rows)
-    assert found.schema.types == [pa.date32(), pa.int64()]
-    assert found["a"].to_pylist() == rows["a"].to_pylist()

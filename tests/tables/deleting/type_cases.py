@@ -136,7 +136,8 @@ def cases() -> Iterator[Case]:
         return Case(f"{form.__name__} {kind}", form(kind), *made, duckdb, natural, spark)
 
     date, time, blob, uuid, text = "DATE '{}'", "TIME '{}'", "'{}'::BLOB", "UUID '{}'", "'{}'"
-    zoned, zoned_ns = "TIMESTAMPTZ '{}+00'", "TIMESTAMPTZ_NS '{}+00'"
+    stamp, zoned, zoned_ns = "TIMESTAMP '{}'", "TIMESTAMPTZ '{}+00'", "TIMESTAMPTZ_NS '{}+00'"
+    of_zone = " WITH LOCAL TIME ZONE"
     ordinary: list[tuple[str, str, str, Made, str, str, str]] = [
         ("boolean", "boolean", "BOOLEAN", FLAGS, "BOOLEAN", "{}", "BOOLEAN"),
         ("", "byte", "TINYINT", WHOLE, "TINYINT", "{}", "TINYINT"),
@@ -152,36 +153,12 @@ def cases() -> Iterator[Case]:
         ("binary", "binary", "BYTES", BYTES, "BLOB", blob, "BINARY"),
         ("fixed[3]", "", "BINARY(3)", BYTES, "BLOB", blob, "BINARY"),
         ("uuid", "", "", UUIDS, "UUID", uuid, "STRING"),
-        (
-            "timestamp",
-            "timestamp_ntz",
-            "TIMESTAMP(6)",
-            moments("us"),
-            "TIMESTAMP",
-            "TIMESTAMP '{}'",
-            "TIMESTAMP_NTZ",
-        ),
-        (
-            "timestamptz",
-            "timestamp",
-            "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-            moments("us"),
-            "TIMESTAMPTZ",
-            zoned,
-            "TIMESTAMP",
-        ),
+        ("timestamp", "timestamp_ntz", "TIMESTAMP(6)", moments("us"), "TIMESTAMP", stamp, "TIMESTAMP_NTZ"),
+        ("timestamptz", "timestamp", f"TIMESTAMP(6){of_zone}", moments("us"), "TIMESTAMPTZ", zoned, "TIMESTAMP"),
         ("timestamp_ns", "", "TIMESTAMP(9)", moments("ns"), "TIMESTAMP_NS", "TIMESTAMP_NS '{}'", ""),
-        (
-            "timestamptz_ns",
-            "",
-            "TIMESTAMP(9) WITH LOCAL TIME ZONE",
-            moments("ns"),
-            "TIMESTAMPTZ_NS",
-            zoned_ns,
-            "",
-        ),
-        ("", "", "TIMESTAMP(3)", moments("ms"), "TIMESTAMP_MS", "TIMESTAMP '{}'", ""),
-        ("", "", "TIMESTAMP(3) WITH LOCAL TIME ZONE", moments("ms"), "TIMESTAMPTZ", zoned, ""),
+        ("timestamptz_ns", "", f"TIMESTAMP(9){of_zone}", moments("ns"), "TIMESTAMPTZ_NS", zoned_ns, ""),
+        ("", "", "TIMESTAMP(3)", moments("ms"), "TIMESTAMP_MS", stamp, ""),
+        ("", "", f"TIMESTAMP(3){of_zone}", moments("ms"), "TIMESTAMPTZ", zoned, ""),
         ("time", "", "", times("us"), "TIME", time, ""),
         ("", "", "TIME(3)", times("ms"), "TIME", time, ""),
         ("", "", "CHAR(3)", WORDS, "VARCHAR", text, ""),
