@@ -316,7 +316,7 @@ def _write(
         writer = writer_of(options, VECTORS, overwrite=False)
         with writer.committing() as written:
             written.append(writer.write(_batches(plan.deletes)))
-    return plan.deletion(None, 0)
+    return plan.deletion()
 
 
 def _batches(deletes: Sequence[FileDelete]) -> Iterator[pa.RecordBatch]:

@@ -344,27 +344,14 @@ class Plan:
     skipped: int
     groups_skipped: int = 0
 
-    def deletion(self, snapshot: int | None, retries: int, size: int = 0, *, repeated: bool = False) -> Deletion:
+    def deletion(self, **done: Any) -> Deletion:
         """Return the result of the plan.
 
         Args:
-            snapshot: id of the snapshot that it was committed as; None if it was not.
-            retries: conflicts on the way.
-            size: bytes of the new vector files.
-            repeated: see `Deletion`.
+            done: members of `Deletion` that differ from those of a plan that was not committed.
         """
-        committed = snapshot is not None
-        return Deletion(
-            self.base.info.id if snapshot is None else snapshot,
-            committed,
-            self.deletes,
-            self.searched,
-            self.skipped,
-            self.groups_skipped,
-            retries,
-            size,
-            repeated,
-        )
+        planned = self.deletes, self.searched, self.skipped, self.groups_skipped
+        return replace(Deletion(self.base.info.id, False, *planned), **done)
 
 
 def plan_deletes(
@@ -553,13 +540,13 @@ def run(
     while plan.deletes and not dry_run:
         try:
             snapshot, size = attempt(committer, plan)
-            return plan.deletion(snapshot, backoff.lost, size)
+            return plan.deletion(snapshot=snapshot, committed=True, retries=backoff.lost, bytes_written=size)
         except (CommitConflict, FileNotFoundError) as conflict:
             wait(plan.base, conflict)
         newest = committer.current()
         committer.check(newest)
         plan = Plan(newest, (), 0, 0) if is_in(newest) else _resolve(finder, plan, newest, isolation, search)
-    return plan.deletion(None, backoff.lost, repeated=is_in(plan.base))
+    return plan.deletion(retries=backoff.lost, repeated=is_in(plan.base))
 
 
 def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation, search: Callable[[], Plan]) -> Plan:

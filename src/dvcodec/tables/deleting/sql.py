@@ -66,18 +66,7 @@ _UNSIGNED = tuple(f"U{name}" for name in _SIGNED)
 _FAMILIES = {
     **dict.fromkeys((*_SIGNED, *_UNSIGNED, "DECIMAL"), "number"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
-    **dict.fromkeys(
-        (
-            "DATE",
-            "TIMESTAMP",
-            "TIMESTAMP_S",
-            "TIMESTAMP_MS",
-            "TIMESTAMP_NS",
-            "TIMESTAMP WITH TIME ZONE",
-            "TIMESTAMPTZ_NS",
-        ),
-        "moment",
-    ),
+    "DATE": "moment",
     "BLOB": "binary",
     "BOOLEAN": "boolean",
     "TIME": "time",
@@ -217,7 +206,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _family(kind: str) -> str | None:
-    return _FAMILIES.get(kind.partition("(")[0])
+    return "moment" if kind.startswith("TIMESTAMP") else _FAMILIES.get(kind.partition("(")[0])
 
 
 def _ordered_alike(kind: str, other: str, node: dict[str, Any]) -> bool:
@@ -567,7 +556,6 @@ def check_comparisons(tree: Node, types_of: Callable[[Sequence[Node]], Sequence[
     return None
 
 
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "DECIMAL")
 _FRACTION = re.compile(r"\.(\d+)")
 _CLOCK = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*")
 _DIGITS = {"TIME": 6, "TIME_NS": 9}
@@ -581,7 +569,7 @@ def _inexact(texts: Sequence[str], kind: str, ask: Ask) -> str | None:
         return None
     if kind.endswith("]") or root in ("MAP", "STRUCT"):
         return f"text is compared with {kind:.80}: write the value itself, [1, 2] or {{'a': 1}}"
-    if root.removeprefix("U") in _NUMBERS:
+    if _family(kind) == "number":
         wrong, advice = _inexact_numbers(texts, kind, ask), "write the number without quotes"
     elif root == "DATE" or root.startswith("TIMESTAMP"):
         return _inexact_moment(texts, kind, ask)

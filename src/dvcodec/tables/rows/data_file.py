@@ -511,22 +511,10 @@ _MAP = b"dvcodec.map"
 
 
 def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
-    zone = "UTC" if logical is not None and logical.utc else None
-    meant = {
-        ("int", "date"): pa.date32(),
-        ("int", "time-millis"): pa.time32("ms"),
-        ("long", "time-micros"): pa.time64("us"),
-        ("long", "timestamp-millis"): pa.timestamp("ms", zone),
-        ("long", "timestamp-micros"): pa.timestamp("us", zone),
-        ("long", "timestamp-nanos"): pa.timestamp("ns", zone),
-        ("long", "local-timestamp-millis"): pa.timestamp("ms"),  # Paimon's, of instants
-        ("long", "local-timestamp-micros"): pa.timestamp("us"),
-    }.get((what, "" if logical is None else logical.name))
-    if meant is not None:
-        return meant
     if what == "fixed":
         return pa.binary(plain["size"])
-    return {
+    zone = "UTC" if logical is not None and logical.utc else None
+    kinds = {
         "null": pa.null(),
         "boolean": pa.bool_(),
         "int": pa.int32(),
@@ -535,7 +523,16 @@ def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
         "double": pa.float64(),
         "bytes": pa.binary(),
         "string": pa.string(),
-    }[what]
+        ("int", "date"): pa.date32(),
+        ("int", "time-millis"): pa.time32("ms"),
+        ("long", "time-micros"): pa.time64("us"),
+        ("long", "timestamp-millis"): pa.timestamp("ms", zone),
+        ("long", "timestamp-micros"): pa.timestamp("us", zone),
+        ("long", "timestamp-nanos"): pa.timestamp("ns", zone),
+        ("long", "local-timestamp-millis"): pa.timestamp("ms"),  # Paimon's, of instants
+        ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    }
+    return kinds.get((what, "" if logical is None else logical.name)) or kinds[what]
 
 
 def _meant(field: pa.Field) -> pa.Field:
