@@ -14,7 +14,6 @@ import pytest
 
 import without
 from dvcodec import tables
-from dvcodec.cli.app import COMMANDS
 
 for package in ("pyarrow", "fastavro", "duckdb", "lance", "typer", "rich"):
     pytest.importorskip(package)  # the gate has all of them
