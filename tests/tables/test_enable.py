@@ -347,7 +347,7 @@ def test_the_command(tmp_path: Path) -> None:
     first, second, _, title, *afterwards, _, last = dry.out.splitlines()
     assert last == "dry run: nothing was written"
     assert title == "afterwards:"
-    assert len(afterwards) == len(facts)
+    assert len(afterwards) == len(facts) + 1  # a heading
     changes = [first, second]
     as_json = run("enable", folder, "--dry-run", "--json").json
     assert as_json.pop("consequences") == [asdict(one) for one in facts]

@@ -163,9 +163,7 @@ def test_position_deletes_are_read_again(tmp_path: Path) -> None:
     ("read", "doubtful", "doubt", "rows"),
     [
         (None, set(), False, []),
-        ([1, 2], set(), False, [1, 2]),
         ([1, 2], {"b"}, False, [1, 2]),
-        (None, {"a"}, True, []),
         ([1, 2], {"a"}, True, [1, 2]),
         ([1, 2], {None}, True, [1, 2]),
         ([9], set(), False, [9]),

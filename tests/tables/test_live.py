@@ -29,7 +29,7 @@ from dvcodec.tables.snapshots import reading
 from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
 from dvcodec.tables.snapshots.reading import read_vectors
 from samples.damages import beyond, flipped_bit, second_vector, stale_metadata, wrong_count
-from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, make_table, write_vectors
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, make_table
 
 
 def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:
@@ -103,23 +103,6 @@ def test_damage_is_an_error(
     with pytest.raises(error, match=message):
         export_live(table, out)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
-def test_position_deletes_are_united(tmp_path: Path) -> None:
-    class Positions(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
-            if vector.data_file is not None:
-                return super().read(vector, snapshot)
-            return tuple(DeletedRows(file.path, RowSet([3])) for file in snapshot.data_files)
-
-    made = make_table(tmp_path)
-    path = made.snapshot().data_files[0].path
-    (second,) = write_vectors(tmp_path, "more", {path: RowSet([2, 4])})
-    vectors = [replace(one, format="position-deletes") for one in (*made.snapshot().vectors, second)]
-    wide = DeletionVector("position-deletes", None, "w", "w")
-    table = Positions(str(tmp_path), [replace(made.states[-1], vectors=(*vectors, wide))])
-    assert deleted_rows(table, path) == RowSet([1, 2, 3, 4, 500])
-    assert ids(live_batches(table, path, deleted=True)) == [1, 2, 3, 4, 500]
 
 
 def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ and deltalake, tests/interop the others. docs/guides/delete.md has the same tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -116,13 +115,11 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
     """
     check_table(table)
     with refreshed(table, dry_run):
-        done = _enabled(table, dry_run)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                done = ADAPTERS[table.kind].enable(table, dry_run)
+                break
+            except CommitConflict:
+                if not left:
+                    raise
     return replace(done, consequences=CONSEQUENCES.get(table.kind, ())) if done.changes else done
-
-
-def _enabled(table: Table, dry_run: bool) -> Enabled:
-    act = ADAPTERS[table.kind].enable
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(CommitConflict):
-            return act(table, dry_run)
-    return act(table, dry_run)

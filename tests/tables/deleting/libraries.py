@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dvcodec.tables import TableKind, open_table
+from samples.rows import ids
 
 __all__ = ["ids_by_library"]
 
@@ -32,13 +33,7 @@ def ids_by_library(door: dict[str, Any]) -> list[int]:
     if table.kind is TableKind.ICEBERG:
         static = pytest.importorskip("pyiceberg.table").StaticTable
         return _sorted(static.from_metadata(table.metadata.source, _of_pyiceberg(options)).scan().to_arrow())  # type: ignore[attr-defined]
-    return sorted(number for file in table.snapshot().data_files for number in _live(table, file))
-
-
-def _live(table: Any, file: Any) -> list[int]:
-    from dvcodec.tables import live_batches
-
-    return [number for batch in live_batches(table, file.path) for number in batch.column("id").to_pylist()]
+    return ids(table)
 
 
 def _of_pyiceberg(options: dict[str, str]) -> dict[str, str]:

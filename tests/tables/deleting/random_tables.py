@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -101,38 +102,30 @@ def read_iceberg(folder: Path) -> Any:
     return StaticTable.from_metadata(found.metadata.source).scan().to_arrow()
 
 
-PAIMON_COLUMNS: list[tuple[int, str, Any]] = [
-    (0, "key", "BIGINT"),
-    (1, "part", "STRING"),
-    (2, "n", "BIGINT"),
-    (3, "small", "INT"),
-    (4, "x", "DOUBLE"),
-    (5, "f", "FLOAT"),
-    (6, "price", "DECIMAL(20, 2)"),
-    (7, "wide", "DECIMAL(38, 10)"),
-    (8, "word", "STRING"),
-    (9, "raw", "BYTES"),
-    (10, "day", "DATE"),
-    (11, "time", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
-    (12, "local", "TIMESTAMP(6)"),
-    (13, "flag", "BOOLEAN"),
-    (
-        14,
-        "nested",
-        {
-            "type": "ROW",
-            "fields": [
-                {"id": 15, "name": "deep", "type": "BIGINT"},
-                {"id": 16, "name": "word", "type": "STRING"},
-                {
-                    "id": 17,
-                    "name": "inner",
-                    "type": {"type": "ROW", "fields": [{"id": 18, "name": "y", "type": "DOUBLE"}]},
-                },
-            ],
-        },
-    ),
-]
+PAIMON_TYPES: dict[pa.DataType, str] = {
+    pa.int64(): "BIGINT",
+    pa.int32(): "INT",
+    pa.float64(): "DOUBLE",
+    pa.float32(): "FLOAT",
+    pa.string(): "STRING",
+    pa.binary(): "BYTES",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "TIMESTAMP(6)",
+    pa.timestamp("us", "UTC"): "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+}
+
+
+def paimon_columns(fields: Iterable[pa.Field], numbers: Iterator[int]) -> Iterator[tuple[int, str, Any]]:
+    """Columns as Paimon's schemas have them, with field ids."""
+    for field in fields:
+        number, kind = next(numbers), field.type
+        if pa.types.is_struct(kind):
+            inner = [{"id": i, "name": name, "type": of} for i, name, of in paimon_columns(kind, numbers)]
+            yield number, field.name, {"type": "ROW", "fields": inner}
+        else:
+            named = f"DECIMAL({kind.precision}, {kind.scale})" if pa.types.is_decimal(kind) else PAIMON_TYPES[kind]
+            yield number, field.name, named
 
 
 def make_paimon(folder: Path, rows: Sequence[pa.Table]) -> None:
@@ -147,7 +140,7 @@ def make_paimon(folder: Path, rows: Sequence[pa.Table]) -> None:
             name = f"f{number}.parquet"
             files.append(PaimonFile(name, found, partition=(value,), folder=f"{BY}={below}"))
         states.append(files)
-    build_paimon(folder, PAIMON_COLUMNS, states[1:], partition_keys=[BY])
+    build_paimon(folder, list(paimon_columns(SCHEMA, count())), states[1:], partition_keys=[BY])
 
 
 def make_lance(folder: Path, rows: Sequence[pa.Table]) -> None:

@@ -204,25 +204,11 @@ def as_spark_does(rows: pa.Table) -> str:
         return (str(low), str(high)) if isinstance(low, dt.date) else (low, high)
 
     found = {name: both for name in POOLS if (both := ends(name)) is not None}
-    numbers: dict[str, str] = {}
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, D):
-            numbers[f"number {len(numbers)}"] = f"{value:f}"
-            return list(numbers)[-1]
-        return value
-
-    text = json.dumps(
-        {
-            "numRecords": rows.num_rows,
-            "minValues": {name: plain(both[0]) for name, both in found.items()},
-            "maxValues": {name: plain(both[1]) for name, both in found.items()},
-            "nullCount": {name: rows.column(name).null_count for name in POOLS},
-        }
-    )
-    for name, number in numbers.items():
-        text = text.replace(f'"{name}"', number)
-    return text
+    ends_of = {end: {name: both[i] for name, both in found.items()} for i, end in enumerate(("minValues", "maxValues"))}
+    nulls = {name: rows.column(name).null_count for name in POOLS}
+    # Decimals are numbers of all their digits.
+    text = json.dumps({"numRecords": rows.num_rows, "nullCount": nulls} | ends_of, default=lambda value: f"@{value:f}@")
+    return text.replace('"@', "").replace('@"', "")
 
 
 def order(value: Any) -> Any:

@@ -86,14 +86,11 @@ def test_uuids_of_tables(write: Any, tmp_path: Path) -> None:
     texts, bytes_of = [f"'{value}'" for value in UUIDS], [value.bytes for value in UUIDS]
     cases: list[tuple[Any, list[int]]] = [
         (f"u = {texts[1]}", [1]),
-        (f"u <> {texts[1]}", [0, 2, 3]),
         (f"u < {texts[2]}", [0, 1]),
         (f"u NOT IN ({texts[0]}, {texts[3]})", [1, 2]),
-        (f"u >= UUID {texts[2]}", [2, 3]),
         ("CAST(u AS VARCHAR) LIKE '80%'", [2]),
         ("u IS NULL", [4]),
         (bytes_of[1] == U, [1]),
-        (pa.scalar(bytes_of[1], pa.binary(16)) != U, [0, 2, 3]),
         (pc.scalar(bytes_of[2]) > U, [0, 1]),
         (U.isin([bytes_of[0], bytes_of[3]]), [0, 3]),
         (U.is_null(), [4]),
@@ -102,7 +99,6 @@ def test_uuids_of_tables(write: Any, tmp_path: Path) -> None:
         assert ids_found(tmp_path / "t", where) == ids, where
     for expression in (
         str(UUIDS[1]) == U,
-        str(UUIDS[1]) != U,
         U.isin([str(UUIDS[1])]),
         U < b"\x80",
         # pyarrow 19 ends the process when it prints or pickles a literal of an extension type.
