@@ -28,9 +28,13 @@ def delete(bucket: Bucket, url: str, first: int) -> Deletion:
     return run(committer_of(table), Where("id", lambda number: number >= first))
 
 
-@pytest.mark.parametrize(
+every_kind = pytest.mark.parametrize(
     "kind", [KINDS[0], *(pytest.param(*one.values, marks=[*one.marks, pytest.mark.long]) for one in KINDS[1:])]
 )
+"""The quick run has one."""
+
+
+@every_kind
 def test_races(server_named: Callable[[str], Server], tmp_path: Path, kind: str) -> None:
     bucket = fresh(server_named("versitygw"))
     race({"location": upload(bucket, tmp_path / "t", kind), "options": bucket.options}, 8)
@@ -44,7 +48,7 @@ def upload(bucket: Bucket, folder: Path, kind: str) -> str:
     return bucket.upload(folder, "t")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_an_error_in_place_of_each_answer(counted_s3: Bucket, tmp_path: Path, kind: str) -> None:
     """The store has done every write, and says 503: the next attempt of each finds its own object, or replaces it."""
     url, options = upload(counted_s3, tmp_path / "t", kind), counted_s3.options | {"init_backoff": "5ms"}
@@ -71,7 +75,7 @@ COMMITS = {
 """What the second commit to a table writes last. See test_lance_deletes for Lance."""
 
 
-@pytest.fixture(params=COMMITS)
+@pytest.fixture(params=["delta", *(pytest.param(kind, marks=pytest.mark.long) for kind in COMMITS if kind != "delta")])
 def committed(request: pytest.FixtureRequest, counted_s3: Bucket, tmp_path: Path) -> tuple[Bucket, str, str]:
     """A bucket, the URL of a table of 256 rows in it, and the file that a delete commits."""
     kind, folder = request.param, tmp_path / "t"

