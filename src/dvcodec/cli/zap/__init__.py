@@ -2,5 +2,5 @@
 
 from importlib import import_module
 
-for commands in ("inspect", "terms", "merge"):  # the order of the help page
+for commands in ("inspect", "merge"):  # the order of the help page
     import_module(f"dvcodec.cli.zap.{commands}")
