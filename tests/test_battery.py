@@ -31,7 +31,7 @@ from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.metadata import parse_type, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import decode_row
-from dvcodec.tables.scorch.metadata import read_root
+from dvcodec.tables.scorch.table import read_root
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
 from fuzz.target import held
@@ -188,7 +188,8 @@ def iceberg_manifest() -> list[Any]:
 
 
 def delta_state() -> Any:
-    return rebuild(Folder("/t"), Log.from_names("/t/_delta_log", [LOG.rpartition("/")[2]]), 0)
+    state = rebuild(Folder("/t"), Log.from_names("/t/_delta_log", [LOG.rpartition("/")[2]]), 0)
+    return state.protocol, state.metadata, dict(state.files), state.transactions, state.checks
 
 
 def tables() -> Iterator[Format]:

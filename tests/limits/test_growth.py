@@ -31,7 +31,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.io import Storage, open_source
 from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions
 from dvcodec.lance.manifest import read_manifest as read_lance
-from dvcodec.tables.delta.checkpoint import read_batches
+from dvcodec.tables.delta.actions import read_batches
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes

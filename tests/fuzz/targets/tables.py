@@ -12,8 +12,8 @@ from dvcodec.core import avro
 from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol
+from dvcodec.tables.delta.protocol import read_schema as read_delta_schema
 from dvcodec.tables.delta.replay import rebuild
-from dvcodec.tables.delta.schema import read_schema as read_delta_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes

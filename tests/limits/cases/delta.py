@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dvcodec import Limits, delta
 from dvcodec.tables import open_table
-from dvcodec.tables.delta.checkpoint import read_batches
+from dvcodec.tables.delta.actions import read_batches
 from dvcodec.tables.folder import Folder
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS

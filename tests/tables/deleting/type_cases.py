@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dvcodec.tables.delta.log import Metadata, Protocol
-from dvcodec.tables.delta.schema import read_schema
+from dvcodec.tables.delta.protocol import read_schema
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import Field, parse_type, to_column

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.delta.checkpoint import read_batches
+from dvcodec.tables.delta.actions import read_batches
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.delta_table import DeltaBuilder, build_delta

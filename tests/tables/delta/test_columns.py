@@ -23,10 +23,9 @@ from dvcodec.tables.columns import FileColumns, VectorColumns
 from dvcodec.tables.deleting.keys import keys_finder
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.delta import checkpoint
+from dvcodec.tables.delta import actions as actions_module
 from dvcodec.tables.delta import open as open_delta
-from dvcodec.tables.delta.checkpoint import Actions, Columns
-from dvcodec.tables.delta.commit_columns import commit_actions
+from dvcodec.tables.delta.actions import Actions, Columns, commit_actions
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.delta.replay import Replay
 from dvcodec.tables.delta.table import DeltaSnapshot
@@ -131,11 +130,11 @@ CASES = [
 def test_columns_are_as_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action, is_usual: bool) -> None:
     others = [added(2, '{"numRecords":1}', VECTOR), added(3, None)]
     table = table_of(tmp_path / "table", [action, *others])
-    batches = checkpoint.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
+    batches = actions_module.read_batches(open_delta(str(table)).folder, (f"{0:020}.checkpoint.parquet",), 0)
     usual = [actions.are_usual for actions in batches if isinstance(actions, Columns) and actions.where == "add"]
     assert usual[0] == is_usual
     by_columns = read(table)
-    monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
+    monkeypatch.setattr(actions_module, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
 
 
@@ -157,7 +156,7 @@ def test_files_that_are_there_twice(
     removed = [{name: one[name] for name in ("path", "dataChange", "deletionVector") if name in one} for one in removed]
     table = table_of(tmp_path / "table", live, removed)
     by_columns = read(table)
-    monkeypatch.setattr(checkpoint, "_usual_files", lambda *_: None)
+    monkeypatch.setattr(actions_module, "_usual_files", lambda *_: None)
     assert by_columns == read(table)
 
 

@@ -19,8 +19,8 @@ from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Metadata, Protocol
+from dvcodec.tables.delta.protocol import MAX_DEPTH, TableSchema, read_schema
 from dvcodec.tables.delta.rows import DeltaEvolution, in_folders, partition_scalar, read_rows
-from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, read_schema
 from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.columns import FIELD_ID, Column, ColumnIndex, file_columns

@@ -21,9 +21,8 @@ from dvcodec.tables import DeletionVector, Folder, SnapshotInfo, TableKind, open
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
-from dvcodec.tables.paimon.manifests import Manifests
+from dvcodec.tables.paimon.manifests import IndexedVector, IndexVectors, Manifests, check_index_file
 from dvcodec.tables.paimon.table import References
-from dvcodec.tables.paimon.vectors import IndexedVector, IndexVectors, check_index_file
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots.live import live_batches
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.scorch import metadata as module
+from dvcodec.tables.scorch import table as module
 from dvcodec.tables.scorch.bolt import read_bolt
-from dvcodec.tables.scorch.metadata import Root, encode_key, read_root
+from dvcodec.tables.scorch.table import Root, encode_key, read_root
 from samples.bolt import Bolt, Inline
 
 META = {b"type": b"zap", b"version": b"\0\0\0\x10\0", b"timeStamp": b"2026-01-02T03:04:05.678901234Z"}

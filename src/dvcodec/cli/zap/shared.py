@@ -24,7 +24,7 @@ from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.target import join, split
-from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
+from dvcodec.tables.scorch.table import SegmentEntry, read_root
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import decode_footer
 

@@ -1,8 +1,8 @@
 """Delta tables, by their log.
 
-Specification: Delta's PROTOCOL.md. `log` finds the files in ``_delta_log`` and has their actions, `replay` reads
-checkpoints and rebuilds the state of a version; `protocol` checks features, `schema` and `rows` read data files in the
-columns of the table.
+Specification: Delta's PROTOCOL.md. `log` finds the files in ``_delta_log``, `actions` reads commits and checkpoints,
+`replay` rebuilds the state of a version; `protocol` has the columns of the table and checks features, `rows` reads data
+files in these columns.
 """
 
 from __future__ import annotations

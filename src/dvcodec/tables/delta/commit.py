@@ -28,6 +28,7 @@ from dvcodec.tables.delta.protocol import (
     FEATURE,
     FORBIDDING,
     KNOWN,
+    MAPPING,
     OF_COLUMNS,
     PROPERTY,
     READER_VERSION,
@@ -39,7 +40,6 @@ from dvcodec.tables.delta.protocol import (
 )
 from dvcodec.tables.delta.replay import commit_infos
 from dvcodec.tables.delta.rows import loosened
-from dvcodec.tables.delta.schema import MAPPING
 from dvcodec.tables.delta.table import DeltaSnapshot, DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import Enabled, FileDelete, SnapshotInfo

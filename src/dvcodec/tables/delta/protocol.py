@@ -1,19 +1,277 @@
-"""Which tables can be read and written, and where protocol and properties contradict the data.
+"""What protocol and metadata declare: the columns of a table, its features, and where they contradict the data.
 
-Specification: Delta's PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Deletion Vectors"
-(reader version 3, writer version 7, the table feature in both lists), "Column Mapping" and "Append-only Tables".
+Columns are those of ``schemaString``, as Arrow types, and how to find each in data files. Features say which tables can
+be read and written. Specification: Delta's PROTOCOL.md, "Schema Serialization Format", "Column Mapping", "Table
+Features", "Valid Feature Names in Table Features", "Deletion Vectors" (reader version 3, writer version 7, the table
+feature in both lists) and "Append-only Tables".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, KeysView, Mapping
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.delta.log import Metadata, Protocol
-from dvcodec.tables.delta.schema import FIELD_ID, MAPPING, MAPPING_MODE, PHYSICAL_NAME, read_schema
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.rows.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.snapshots.findings import Finding
+
+# ---------------------------------------------------------------------- columns
+
+MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
+"""Of column mapping, likewise."""
+PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+"""What the metadata of a mapped column has."""
+MODES = ("none", "name", "id")
+MAX_DEPTH = 64
+"""Maximum nesting of types: Arrow recurses on them."""
+_DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
+_MAX_PRECISION = 38
+_MAX_ID = "delta.columnMapping.maxColumnId"
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+class TableSchema:
+    """The columns of a table in order; types are parsed on request.
+
+    Args:
+        fields: name -> the field's JSON.
+        mode: of column mapping: ``none``, ``name`` or ``id``.
+        max_id: highest field id that column mapping has assigned; 0 if that is not recorded.
+    """
+
+    def __init__(self, fields: Mapping[str, JsonFields], mode: str, max_id: int = 0) -> None:
+        self.mode = mode
+        self.max_id = max_id
+        self._fields = fields
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def names(self) -> KeysView[str]:
+        """Names of the columns; not a copy, as there may be thousands and it is asked for by each data file."""
+        return self._fields.keys()
+
+    def column(self, name: str) -> Column:
+        """Return a column.
+
+        Raises:
+            DecodeError: its type is invalid or unknown.
+        """
+        if name not in self._columns:
+            with column_errors(name):
+                self._columns[name] = _field(self._fields[name], self.mode, 0)
+        return self._columns[name]
+
+    @cached_property
+    def stored(self) -> list[ColumnKey]:
+        """How to find columns in data files; without those of type ``void``, which are not stored.
+
+        Raises:
+            NotCanonical: it is not recorded.
+        """
+        fields = (field for field in self._fields.values() if field.values.get("type") != "void")
+        return [ColumnKey(field.column_name("name"), *_physical(field, self.mode)) for field in fields]
+
+    def stored_among(self, columns: Iterable[Column]) -> list[ColumnKey]:
+        """Return those of `stored` that may be found among the columns of a data file.
+
+        Raises:
+            NotCanonical: see `stored`.
+        """
+        keys = [key for column in columns for key in (column.id, column.name.lower())]
+        return [self.stored[place] for place in sorted({place for key in keys for place in self._places.get(key, ())})]
+
+    @cached_property
+    def _places(self) -> dict[int | str | None, list[int]]:
+        """Places in `stored` by field id, or by the name in small letters of columns that are found by name."""
+        found: dict[int | str | None, list[int]] = {}
+        for place, key in enumerate(self.stored):
+            found.setdefault(key.stored_name.lower() if key.id is None else key.id, []).append(place)
+        return found
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Field ids of column mapping, of the fields of structs too; those that are recorded."""
+        found: set[int] = set()
+        waiting: list[Any] = [field.values for field in self._fields.values()]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                metadata = value.get("metadata")
+                number = metadata.get(FIELD_ID) if isinstance(metadata, dict) else None
+                found.update([number] if isinstance(number, int) else [])
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
+        return frozenset(found)
+
+    def was_dropped(self, column: Column) -> bool:
+        """Whether a column of a data file has an id that no column of the table has any more (ids are not reused)."""
+        number = column.id or 0
+        return self.mode != "none" and 0 < number <= self.max_id and number not in self.ids
+
+    def physical_name(self, name: str) -> str:
+        """Return the name of a column in ``partitionValues``.
+
+        Raises:
+            NotCanonical: it is not recorded.
+        """
+        return _physical(self._fields[name], self.mode)[1]
+
+    def select(self, names: Iterable[str]) -> pa.Schema:
+        """Return columns as Arrow has them.
+
+        Raises:
+            DecodeError: the type of one is corrupt or unknown.
+        """
+        return pa.schema([self.column(name).field for name in names])
+
+
+def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
+    """Read the columns that a protocol and metadata declare, not yet their types.
+
+    The table's property says how columns are found in data files, by ``name`` (physical), by ``id``, or by their own
+    names (``none``), whatever the protocol says, as in Delta Spark: Delta 3.1 wrote tables of IcebergCompat with an
+    empty list of reader features. If the protocol does not declare column mapping, a schema without physical names is
+    read without it, as in Delta Spark.
+
+    Raises:
+        NotCanonical: the schema is not the JSON of a struct, or two columns have one name.
+        Unsupported: another mode of column mapping.
+    """
+    declared = protocol.reader_version == 2 or MAPPING in protocol.reader_features
+    mode = metadata.configuration.get(MAPPING_MODE) or "none"
+    if mode not in MODES and declared:
+        raise Unsupported(MAPPING_MODE, source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60])
+    value = parse_json(metadata.schema, metadata.source, "schemaString")
+    struct = JsonFields.of(value, metadata.source, "schemaString")
+    fields = struct.objects("fields")
+    named = {field.column_name("name"): field for field in fields}
+    _unique(fields, metadata.source)
+    for name in metadata.partition_columns:
+        if name not in named:
+            raise NotCanonical("partitionColumns", source=metadata.source, expected="columns", actual=repr(name)[:80])
+    if mode not in MODES or not (declared or all(map(_is_mapped, fields))):
+        mode = "none"
+    highest = metadata.configuration.get(_MAX_ID) or ""
+    return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)
+
+
+def has_own_names(column: Column) -> bool:
+    """Whether the fields of a column, and theirs, have in data files the names that they have in the table."""
+    return all(child.stored_name == child.name and has_own_names(child) for child in column.children)
+
+
+def _is_mapped(field: JsonFields) -> bool:
+    metadata = field.values.get("metadata")
+    return isinstance(metadata, dict) and PHYSICAL_NAME in metadata
+
+
+def _unique(fields: list[JsonFields], source: str) -> None:
+    seen = set()
+    for field in fields:
+        name = field.column_name("name")
+        if name.lower() in seen:
+            raise NotCanonical(field.where, source=source, expected="unique column names", actual=repr(name)[:80])
+        seen.add(name.lower())
+
+
+def _physical(field: JsonFields, mode: str) -> tuple[int | None, str]:
+    """Return field id and physical name."""
+    if mode == "none":
+        return None, field.column_name("name")
+    metadata = field.object("metadata")
+    name = metadata.column_name(PHYSICAL_NAME)
+    return metadata.integer(FIELD_ID) if mode == "id" else None, name
+
+
+def _field(field: JsonFields, mode: str, depth: int) -> Column:
+    found = _physical(field, mode)
+    kind, children = _type(field, "type", mode, depth)
+    nullable = field.flag("nullable")
+    _check_void(kind, nullable, field, "type")
+    return Column(field.column_name("name"), *found, type=kind, nullable=nullable, children=children)
+
+
+def _check_void(kind: pa.DataType, nullable: bool, parent: JsonFields, member: str) -> None:
+    """Refuse a type without values where they are required.
+
+    Raises:
+        NotCanonical: it is one.
+    """
+    if kind == pa.null() and not nullable:
+        parent.fail(member, "a type that has values, which are required here", "'void'")
+
+
+def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
+    value: Any = parent.values.get(name)
+    if isinstance(value, str):
+        return _primitive(value, parent, name), ()
+    if depth == MAX_DEPTH:
+        parent.fail(name, f"at most {MAX_DEPTH} nested types", "more")
+    node = parent.object(name)
+    kind = node.text("type")
+    if kind == "struct":
+        fields = node.objects("fields")
+        _unique(fields, node.source)
+        children = tuple(_field(field, mode, depth + 1) for field in fields)
+        return pa.struct([child.field for child in children]), children
+    if kind == "array":
+        element = _part(node, "element", "elementType", "containsNull", mode, depth)
+        return pa.list_(element.field), (element,)
+    if kind == "map":
+        key = _part(node, "key", "keyType", None, mode, depth)
+        value = _part(node, "value", "valueType", "valueContainsNull", mode, depth)
+        return pa.map_(key.field, value.field), (key, value)
+    raise Unsupported(parent.path_to(name), source=parent.source, expected="a known type", actual=repr(kind)[:60])
+
+
+def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
+    arrow, children = _type(node, kind, mode, depth + 1)
+    may_be_null = nullable is not None and node.flag(nullable)
+    _check_void(arrow, may_be_null, node, kind)
+    return Column(name, type=arrow, nullable=may_be_null, children=children)
+
+
+@lru_cache(maxsize=1)
+def _simple_types() -> Mapping[str, pa.DataType]:
+    """Return the types without parameters."""
+    return {
+        "string": pa.string(),
+        "long": pa.int64(),
+        "integer": pa.int32(),
+        "short": pa.int16(),
+        "byte": pa.int8(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "void": pa.null(),
+    }
+
+
+def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
+    simple = _simple_types()
+    if name in simple:
+        return simple[name]
+    match = _DECIMAL.fullmatch(name)
+    if match:
+        precision, scale = (int(match[1]), int(match[2])) if match[1] else (10, 0)
+        if 1 <= precision <= _MAX_PRECISION and scale <= precision:
+            return pa.decimal128(precision, scale)
+    raise Unsupported(parent.path_to(member), source=parent.source, expected="a known type", actual=repr(name)[:60])
+
+
+# ---------------------------------------------------------------------- features
 
 READER_VERSION, WRITER_VERSION = 3, 7
 """The versions that list features, and the highest ones; vectors need both."""
@@ -144,9 +402,6 @@ def is_on(metadata: Metadata, name: str) -> bool:
     return (metadata.configuration.get(name) or "").lower() == "true"
 
 
-MAPPING_READER, MAPPING_WRITER = 2, 5
-"""Versions with column mapping that do not list it as a feature."""
-NTZ = "timestampNtz"
 _TYPES = ("type", "elementType", "keyType", "valueType")
 APPEND_ONLY = "delta.appendOnly"
 
@@ -173,75 +428,67 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
         metadata: metadata of the version.
         vectors: whether a data file has one.
     """
-    properties = metadata.configuration
-    if vectors:
-        yield from _versions(protocol)
-    yield from _features(protocol, metadata, vectors=vectors)
-    yield from _mapping(protocol, metadata)
-    yield from _lists(protocol)
+    reader, writer = protocol.reader_version, protocol.writer_version or 0
+    is_old = reader < READER_VERSION or (protocol.writer_version is not None and writer < WRITER_VERSION)
+    if vectors and is_old:
+        expected = f"reader version {READER_VERSION} and writer version {WRITER_VERSION}"
+        actual = f"reader version {reader} and writer version {protocol.writer_version}"
+        yield _finding("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
+    if writer >= WRITER_VERSION and (vectors or is_on(metadata, PROPERTY)):
+        yield from _feature(protocol, FEATURE, "vectors" if vectors else f"{PROPERTY}=true")
+    if is_on(metadata, APPEND_ONLY):
+        yield from _feature(protocol, "appendOnly", f"{APPEND_ONLY}=true", reader=None)
+    mode = metadata.configuration.get(MAPPING_MODE) or "none"
+    if mode != "none":
+        why = f"{MAPPING_MODE}={mode!r:.40}"
+        yield from _feature(protocol, MAPPING, why, reader=2, writer=5, check="delta-column-mapping")
+    if writer > WRITER_VERSION:
+        expected = f"a writer version of at most {WRITER_VERSION}"
+        yield _finding("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
+    unlisted = sorted(set(protocol.reader_features) - {*protocol.writer_features, FEATURE, MAPPING})
+    if writer >= WRITER_VERSION and unlisted:
+        expected = "the readerFeatures in writerFeatures too"
+        yield _finding("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(unlisted)} there")
     yield from _schema(protocol, metadata)
     if vectors and is_on(metadata, APPEND_ONLY):
         yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
     if vectors and not is_on(metadata, PROPERTY):
-        actual = properties.get(PROPERTY) or "not set"
+        actual = metadata.configuration.get(PROPERTY) or "not set"
         yield _finding("delta-property", metadata.source, f"{PROPERTY} of a table with vectors", "true", actual)
 
 
-def _versions(protocol: Protocol) -> Iterator[Finding]:
-    reader, writer = protocol.reader_version, protocol.writer_version
-    if reader < READER_VERSION or (writer is not None and writer < WRITER_VERSION):
-        expected = f"reader version {READER_VERSION} and writer version {WRITER_VERSION}"
-        actual = f"reader version {reader} and writer version {writer}"
-        yield _finding("delta-protocol", protocol.source, "protocol of a table with vectors", expected, actual)
+def _feature(
+    protocol: Protocol,
+    feature: str,
+    why: str,
+    *,
+    reader: int | None = 0,
+    writer: int = 0,
+    check: str = "delta-feature",
+) -> Iterator[Finding]:
+    """Find that a protocol does not have a feature.
 
-
-def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
-    if protocol.writer_version is None or protocol.writer_version < WRITER_VERSION:
-        return
-    if vectors or is_on(metadata, PROPERTY):
-        lists = {"writerFeatures": protocol.writer_features}
-        if protocol.reader_version >= READER_VERSION:
-            lists["readerFeatures"] = protocol.reader_features
-        missing = [name for name, features in lists.items() if FEATURE not in features]
-        if missing:
-            what = "protocol of a table with vectors" if vectors else f"protocol of a table with {PROPERTY}=true"
-            expected = f"{FEATURE} in readerFeatures and writerFeatures"
-            yield _finding("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
-    if is_on(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
-        what = f"protocol of a table with {APPEND_ONLY}=true"
-        yield _finding("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
-
-
-def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
-    mode = metadata.configuration.get(MAPPING_MODE) or "none"
-    if mode == "none":
-        return
-    reader, writer = protocol.reader_version, protocol.writer_version
+    Args:
+        protocol: protocol of the version.
+        feature: its name.
+        why: what of the table needs it.
+        reader: the least version that may have it, which lists it or does not list features; None: readers need none.
+        writer: the same for writers.
+        check: name of the finding.
+    """
     missing = []
-    if reader < MAPPING_READER:
-        missing.append(f"reader version {reader}")
-    elif reader >= READER_VERSION and MAPPING not in protocol.reader_features:
-        missing.append("none in readerFeatures")
-    if writer is not None and writer < MAPPING_WRITER:
-        missing.append(f"writer version {writer}")
-    elif (writer or 0) >= WRITER_VERSION and MAPPING not in protocol.writer_features:
-        missing.append("none in writerFeatures")
+    for kind, least, listing, version, features in (
+        ("reader", reader, READER_VERSION, protocol.reader_version, protocol.reader_features),
+        ("writer", writer, WRITER_VERSION, protocol.writer_version, protocol.writer_features),
+    ):
+        if least is not None and version is not None and version < least:
+            missing.append(f"{kind} version {version}")
+        elif least is not None and (version or 0) >= listing and feature not in features:
+            missing.append(f"none in {kind}Features")
     if missing:
-        what = f"protocol of a table with {MAPPING_MODE}={mode!r:.40}"
-        expected = f"{MAPPING} in readerFeatures and writerFeatures"
-        yield _finding("delta-column-mapping", protocol.source, what, expected, ", ".join(missing))
-
-
-def _lists(protocol: Protocol) -> Iterator[Finding]:
-    """Find invalid versions and lists; `_features` and `_mapping` check those of vectors and column mapping."""
-    writer = protocol.writer_version or 0
-    if writer > WRITER_VERSION:
-        expected = f"a writer version of at most {WRITER_VERSION}"
-        yield _finding("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
-    missing = set(protocol.reader_features) - {*protocol.writer_features, FEATURE, MAPPING}
-    if writer >= WRITER_VERSION and missing:
-        expected = "the readerFeatures in writerFeatures too"
-        yield _finding("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(sorted(missing))} there")
+        lists = "writerFeatures" if reader is None else "readerFeatures and writerFeatures"
+        what = f"protocol of a table with {why}"
+        yield _finding(check, protocol.source, what, f"{feature} in {lists}", ", ".join(missing))
 
 
 def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
@@ -254,17 +501,12 @@ def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
         yield Finding.from_error("delta-schema", error, metadata.source)
         return
     nodes = list(_nodes(json.loads(metadata.schema)))
-    bare = None if mode == "none" else next((node for node in nodes if "name" in node and not _is_mapped(node)), None)
+    bare = None if mode == "none" else next((node for node in nodes if "name" in node and not _has_id(node)), None)
     if bare is not None:
         actual = f"not both of {str(bare['name'])!r:.60}"
         yield _finding("delta-schema", metadata.source, "mapped column", f"{PHYSICAL_NAME} and {FIELD_ID}", actual)
-    writer = protocol.writer_version or 0
-    lists = [protocol.reader_features, *([protocol.writer_features] if writer >= WRITER_VERSION else [])]
-    types = {node.get(key) for node in nodes for key in _TYPES if isinstance(node.get(key), str)}
-    if "timestamp_ntz" in types and not all(NTZ in features for features in lists):
-        expected = f"{NTZ} in readerFeatures and writerFeatures"
-        what = "protocol of a table with a column of timestamp_ntz"
-        yield _finding("delta-feature", protocol.source, what, expected, "not in both")
+    if any(node.get(key) == "timestamp_ntz" for node in nodes for key in _TYPES):
+        yield from _feature(protocol, "timestampNtz", "a column of timestamp_ntz", reader=READER_VERSION)
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -279,7 +521,7 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
             waiting += [node.get(key) for key in ("fields", *_TYPES)]
 
 
-def _is_mapped(field: dict[str, Any]) -> bool:
+def _has_id(field: dict[str, Any]) -> bool:
     metadata = field.get("metadata")
     if not isinstance(metadata, dict):
         return False

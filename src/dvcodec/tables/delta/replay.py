@@ -27,17 +27,17 @@ from dvcodec.core.extras import pa, pc
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.tables.columns import numbers_of
-from dvcodec.tables.delta.checkpoint import (
+from dvcodec.tables.delta.actions import (
     Actions,
     Columns,
     Partition,
     as_numbers,
+    commit_actions,
     integer_bounds,
     kind_of,
     may_be_between,
     read_batches,
 )
-from dvcodec.tables.delta.commit_columns import commit_actions
 from dvcodec.tables.delta.log import (
     LAST_CHECKPOINT,
     LOG,
@@ -274,9 +274,6 @@ class LogicalFiles(MutableMapping[FileKey, AddFile]):
     def __iter__(self) -> Iterator[FileKey]:
         return (file.key for file in self.listed())
 
-    def __repr__(self) -> str:
-        return repr(dict(self))
-
     def __len__(self) -> int:
         return len(self._numbers) - len(self._gone) + len(self.parsed())
 
@@ -327,24 +324,22 @@ class Listed:
     @cached_property
     def sizes(self) -> Index:
         """Bytes of their data files; see `numbers_of`."""
-        return self._numbers(
-            lambda actions, rows: actions.sizes[rows], lambda files: numbers_of(one.size for one in files)
-        )
+        return self._numbers("sizes", lambda one: one.size)
 
     @cached_property
     def rows(self) -> Index:
         """Physical rows of their data files; see `numbers_of`."""
-        return self._numbers(
-            lambda actions, rows: actions.rows[rows], lambda files: numbers_of(one.rows for one in files)
-        )
+        return self._numbers("rows", lambda one: one.rows)
 
     @cached_property
     def has_vector(self) -> Flags:
         """Which have a vector."""
-        return self._numbers(
-            lambda actions, rows: actions.has_vector[rows],
-            lambda files: np.array([one.vector is not None for one in files], np.bool_),
-        ).astype(np.bool_)
+        return self._numbers("has_vector", lambda one: one.vector is not None).astype(np.bool_)
+
+    @cached_property
+    def have_statistics(self) -> Flags:
+        """Which may have statistics."""
+        return self._numbers("may_have_statistics", lambda one: one.action.get("stats") is not None).astype(np.bool_)
 
     def vector_paths(self) -> list[str]:
         """Return `LoggedVector.path` of each file that has a vector."""
@@ -363,7 +358,7 @@ class Listed:
             member: of the descriptors of files in columns.
             of_vector: returns the number of another vector.
         """
-        return self._numbers(
+        return self._joined(
             lambda actions, rows: as_numbers(actions.vector_member(member, rows)),
             lambda files: numbers_of(of_vector(one) for one in _vectors(files)),
         )
@@ -381,7 +376,7 @@ class Listed:
                 of_value = {value: code for code, value in enumerate(values)}
                 codes = np.array([of_value[value] for value in each], np.int64)
             found.append(_numbered(codes, values, known))
-        return _joined(found), list(known)
+        return np.concatenate([np.zeros(0, np.int64), *found]), list(known)
 
     def in_range(self, name: str, kind: pa.DataType, wanted: Range) -> Flags:
         """Return which files may have values of a column in a range: bool[n].
@@ -404,15 +399,7 @@ class Listed:
             found = may_be_between(integer_bounds(pa.array(objects, pa.string()), name, kind), wanted)
             return np.ones(len(files), np.bool_) if found is None else found
 
-        return self._numbers(of_columns, of_files).astype(np.bool_)
-
-    @cached_property
-    def have_statistics(self) -> Flags:
-        """Which may have statistics."""
-        return self._numbers(
-            lambda actions, rows: actions.may_have_statistics[rows],
-            lambda files: np.array([one.action.get("stats") is not None for one in files], np.bool_),
-        ).astype(np.bool_)
+        return self._joined(of_columns, of_files).astype(np.bool_)
 
     def may_match(self, pattern: str) -> Flags:
         """Return which files may have statistics that match a pattern of RE2: all that are not in columns.
@@ -427,19 +414,26 @@ class Listed:
                 return np.ones(len(rows), np.bool_)
             return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), True))[rows]
 
-        return self._numbers(of_columns, lambda files: np.ones(len(files), np.bool_)).astype(np.bool_)
+        return self._joined(of_columns, lambda files: np.ones(len(files), np.bool_)).astype(np.bool_)
 
     def _texts(self, of_file: Callable[[AddFile], str]) -> list[str]:
         """Return the paths of files in columns, each of which is its own key, and a text of each of the others."""
         parts = (_paths(*part) if isinstance(part, tuple) else map(of_file, part) for part in self._parts)
         return list(chain.from_iterable(parts))
 
-    def _numbers(
+    def _numbers(self, column: str, of_file: Callable[[AddFile], int | None]) -> NDArray[Any]:
+        """Return a number of each file: an attribute of `Columns`, and that of the others."""
+        return self._joined(
+            lambda actions, rows: getattr(actions, column)[rows], lambda files: numbers_of(map(of_file, files))
+        )
+
+    def _joined(
         self,
         of_columns: Callable[[Columns, Index], NDArray[Any]],
         of_files: Callable[[Sequence[AddFile]], NDArray[Any]],
     ) -> NDArray[Any]:
-        return _joined([of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts])
+        parts = [of_columns(*part) if isinstance(part, tuple) else of_files(part) for part in self._parts]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _vectors(files: Iterable[AddFile]) -> Iterator[LoggedVector]:
@@ -463,10 +457,6 @@ def _numbered(codes: Index, values: Sequence[Value], known: dict[Value, int]) ->
 
 def _paths(actions: Columns, rows: Index) -> list[str]:
     return actions.paths if len(rows) == len(actions) else [actions.paths[row] for row in rows.tolist()]
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, types
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
-from dvcodec.tables.delta.schema import TableSchema
+from dvcodec.tables.delta.protocol import TableSchema
 from dvcodec.tables.metadata.json_fields import PartitionValue, parse_decimal
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, ending_text, safe_text

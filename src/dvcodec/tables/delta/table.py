@@ -21,9 +21,16 @@ from dvcodec.delta import EMPTY, MAGICS, read_frames, read_inline, read_vector
 from dvcodec.ops.convert import VectorStats, measure
 from dvcodec.tables.columns import UNKNOWN, FileColumns, Places, VectorColumns, VectorGroup, distinct
 from dvcodec.tables.deleting import WritableTable
-from dvcodec.tables.delta.checkpoint import Actions, Columns, read_batches, read_sidecars
+from dvcodec.tables.delta.actions import Actions, Columns, read_batches, read_sidecars
 from dvcodec.tables.delta.log import LOG, AddFile, Log, LoggedVector, LogicalFile, Metadata, Protocol, plain_path
-from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions
+from dvcodec.tables.delta.protocol import (
+    TableSchema,
+    check_protocol,
+    check_provider,
+    contradictions,
+    has_own_names,
+    read_schema,
+)
 from dvcodec.tables.delta.replay import (
     ActionChecks,
     Listed,
@@ -45,7 +52,6 @@ from dvcodec.tables.delta.rows import (
     partition_scalar,
     read_rows,
 )
-from dvcodec.tables.delta.schema import TableSchema, has_own_names, read_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -359,23 +365,9 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
         UsageError: there is no log.
         OSError: the folder cannot be read.
     """
-    folder = Folder.of(location)
-    return DeltaTable(folder, _read_log(folder))
-
-
-def _read_log(folder: Folder) -> Log:
-    log = _list(folder)
-    if log.is_broken:  # a listing may miss a commit and have the next one, if both come while it is made
-        folder.storage.forget()
-        log = _list(folder)
-    return log
-
-
-def _list(folder: Folder) -> Log:
-    names = folder.names(LOG)
-    if not names:
-        raise UsageError(f"{folder.location}: not a Delta table ({LOG} is empty or missing)")
-    return Log.from_names(folder.join(LOG), names)
+    table = DeltaTable(Folder.of(location))
+    table.log  # noqa: B018  (listed)
+    return table
 
 
 class DeltaTable(WritableTable):
@@ -387,22 +379,30 @@ class DeltaTable(WritableTable):
 
     kind = TableKind.DELTA
 
-    def __init__(self, folder: Folder, log: Log) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._log: Log | None = log
         self.last: State | None = None
 
-    @property
+    @cached_property
     def log(self) -> Log:
         """The log as it was listed when the table was opened, or last refreshed."""
-        if self._log is None:
-            self._log = _read_log(self.folder)
-        return self._log
+        log = self._list()
+        if log.is_broken:  # a listing may miss a commit and have the next one, if both come while it is made
+            self.folder.storage.forget()
+            log = self._list()
+        return log
+
+    def _list(self) -> Log:
+        names = self.folder.names(LOG)
+        if not names:
+            raise UsageError(f"{self.location}: not a Delta table ({LOG} is empty or missing)")
+        return Log.from_names(self.folder.join(LOG), names)
 
     def refresh(self) -> None:
         """List the log again with the next call; see `Table.refresh`."""
         super().refresh()
-        self._log = self.last = None
+        self.__dict__.pop("log", None)
+        self.last = None
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are omitted.

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dvcodec.tables.adapters import ADAPTERS, Adapter
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.paimon.commit import PaimonCommitter, enable
-from dvcodec.tables.paimon.manifests import DataFileMeta
+from dvcodec.tables.paimon.manifests import DataFileMeta, IndexedVector
 from dvcodec.tables.paimon.table import PaimonTable, open  # noqa: A004  (what every kind of table calls it)
-from dvcodec.tables.paimon.vectors import IndexedVector
 
 __all__ = ["DataFileMeta", "IndexedVector", "PaimonTable", "open"]
 

@@ -73,6 +73,7 @@ from dvcodec.tables.paimon.manifests import (
     LIST,
     DataFileMeta,
     Entries,
+    IndexedVector,
     ManifestEntry,
     read_entry,
     read_stored,
@@ -80,7 +81,6 @@ from dvcodec.tables.paimon.manifests import (
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_snapshot
 from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.table import ENABLED, PaimonSnapshot, PaimonTable
-from dvcodec.tables.paimon.vectors import IndexedVector
 from dvcodec.tables.writing import put_once, removed_on_error
 
 NewFile = Callable[[str], str]

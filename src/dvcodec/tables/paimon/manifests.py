@@ -6,28 +6,49 @@ delta list name manifests, whose entries add and delete data files: a file that 
 Entries belong to one file if they agree in partition, bucket, level, name, extra files, embedded index and external
 path. They are read many at once if the manifest is Avro and each of its files is alone, in the table's folder, and has
 all columns of its schema; else one by one, which finds what is wrong.
+
+The index manifest gives the length of a 32-bit vector without its frame's 8 bytes, that of a 64-bit one with them, and
+does not record which of the two a vector is: its magic does (see `dvcodec.paimon`). Vectors are adjacent, so the next
+offset or the file's size gives the end of each, and thus the convention, without opening the file. If the records leave
+gaps, the magic is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, repeat
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.avro_columns import AvroValues, Path, read_columns
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.ragged import Flags, Index
+from dvcodec.core.vector import UNCOUNTED, Magic
+from dvcodec.io import Storage
+from dvcodec.io.frames import check_version, read_frames
+from dvcodec.io.source import read_up_to
 from dvcodec.io.storage import run_bounded
 from dvcodec.io.target import hide_values
-from dvcodec.paimon import IndexManifestEntry, Records, read_index_manifest, read_records
+from dvcodec.paimon import (
+    DELETION_VECTORS,
+    FORMATS,
+    DeletionVectorMeta,
+    IndexManifestEntry,
+    Records,
+    read_index_manifest,
+    read_records,
+)
+from dvcodec.tables.columns import MOST_NUMBER, numbers_of
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import bare_name
-from dvcodec.tables.model import Record
+from dvcodec.tables.model import DeletionVector, OnDemand, Record
+from dvcodec.tables.snapshots.findings import Finding
 
 VERSION = 2
 ADD, DELETE = 0, 1
@@ -125,6 +146,9 @@ class ManifestEntry:
     file: DataFileMeta
 
 
+Objects: TypeAlias = NDArray[np.object_]
+
+
 class OtherFields(NamedTuple):
     """Fields of a data file that few have; see `DataFileMeta`, and the embedded index."""
 
@@ -136,45 +160,40 @@ class OtherFields(NamedTuple):
 
 
 _NO_OTHERS = OtherFields()
-_COLUMNS = ("manifest_of", "deleted", "partition_of", "buckets", "sizes", "rows", "schema_ids", "levels")
-"""The arrays of `Entries`."""
+_UNRECORDED = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Entries of manifests, by column.
+    """Entries of manifests, by column: in each an array with a value for every entry.
 
     Attributes:
         manifests: files of manifests.
-        manifest_of: int64, index in `manifests`.
         deleted: which delete their files.
         partitions: serialized.
-        partition_of: int64, index in `partitions`.
         buckets: int64.
         names: bare names of the files.
         sizes: int64; see `DataFileMeta`.
         rows: int64.
         schema_ids: int64.
         levels: int64.
-        delete_rows: null if not recorded.
-        first_row_ids: null without row ids.
-        others: by number.
+        delete_rows: int64; see `or_none`.
+        first_row_ids: int64; see `or_none`.
+        others: `OtherFields`, None without any.
     """
 
-    manifests: Sequence[str]
-    manifest_of: Index
+    manifests: Objects
     deleted: Flags
-    partitions: Sequence[bytes]
-    partition_of: Index
+    partitions: Objects
     buckets: Index
-    names: Sequence[str]
+    names: Objects
     sizes: Index
     rows: Index
     schema_ids: Index
     levels: Index
-    delete_rows: AvroValues
-    first_row_ids: AvroValues
-    others: Mapping[int, OtherFields] = field(default_factory=dict)
+    delete_rows: Index
+    first_row_ids: Index
+    others: Objects
 
     @classmethod
     def of(cls, entries: Iterable[ManifestEntry]) -> Entries:
@@ -186,20 +205,18 @@ class Entries:
             for entry, file in zip(entries, files, strict=True)
         ]
         return cls(
-            [entry.manifest for entry in entries],
-            np.arange(len(files)),
+            _objects([entry.manifest for entry in entries]),
             np.array([entry.deleted for entry in entries], np.bool_),
-            [file.partition for file in files],
-            np.arange(len(files)),
+            _objects([file.partition for file in files]),
             _numbers(file.bucket for file in files),
-            [file.file_name for file in files],
+            _objects([file.file_name for file in files]),
             _numbers(file.file_size for file in files),
             _numbers(file.row_count for file in files),
             _numbers(file.schema_id for file in files),
             _numbers(file.level for file in files),
-            _values([file.delete_row_count for file in files]),
-            _values([file.first_row_id for file in files]),
-            {number: one for number, one in enumerate(others) if one != _NO_OTHERS},
+            _numbers(file.delete_row_count for file in files),
+            _numbers(file.first_row_id for file in files),
+            _objects([None if one == _NO_OTHERS else one for one in others]),
         )
 
     @classmethod
@@ -207,49 +224,11 @@ class Entries:
         """Return the entries of several manifests, one after another."""
         if len(parts) < 2:
             return parts[0] if parts else cls.of(())
-
-        def listed(name: str) -> list[Any]:
-            return list(chain.from_iterable(getattr(part, name) for part in parts))
-
-        def firsts(name: str) -> Index:
-            """Return where in `listed` the items begin that the numbers of each entry refer to."""
-            counts = [len(getattr(part, name)) for part in parts]
-            return np.repeat(np.cumsum([0, *counts[:-1]]), list(map(len, parts)))
-
-        def recorded(name: str) -> AvroValues:
-            columns: list[AvroValues] = [getattr(part, name) for part in parts]
-            values = np.concatenate([column.values for column in columns])
-            return AvroValues(values, valid=~np.concatenate([column.is_null for column in columns]))
-
-        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
-        columns["manifest_of"] += firsts("manifests")
-        columns["partition_of"] += firsts("partitions")
-        starts = accumulate(map(len, parts), initial=0)
-        return cls(
-            manifests=listed("manifests"),
-            partitions=listed("partitions"),
-            names=listed("names"),
-            delete_rows=recorded("delete_rows"),
-            first_row_ids=recorded("first_row_ids"),
-            others={
-                start + number: one
-                for start, part in zip(starts, parts, strict=False)
-                for number, one in part.others.items()
-            },
-            **columns,
-        )
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
     def take(self, numbers: Index) -> Entries:
         """Return some of them."""
-        places = numbers.tolist()
-        return replace(
-            self,
-            names=[self.names[number] for number in places],
-            delete_rows=self.delete_rows.take(numbers),
-            first_row_ids=self.first_row_ids.take(numbers),
-            others={place: self.others[number] for place, number in enumerate(places) if number in self.others},
-            **{name: getattr(self, name)[numbers] for name in _COLUMNS},
-        )
+        return Entries(*(getattr(self, one.name)[numbers] for one in fields(self)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -258,9 +237,9 @@ class Entries:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, number: int) -> ManifestEntry:
-        extra_files, index, external_path, write_cols, unknown = self.others.get(number, _NO_OTHERS)
+        extra_files, index, external_path, write_cols, unknown = self.others[number] or _NO_OTHERS
         meta = DataFileMeta(
-            self.partitions[int(self.partition_of[number])],
+            self.partitions[number],
             int(self.buckets[number]),
             self.names[number],
             int(self.sizes[number]),
@@ -268,22 +247,25 @@ class Entries:
             int(self.schema_ids[number]),
             int(self.levels[number]),
             extra_files,
-            self.delete_rows[number],
+            or_none(self.delete_rows[number]),
             external_path,
-            self.first_row_ids[number],
+            or_none(self.first_row_ids[number]),
             write_cols,
             unknown,
         )
-        return ManifestEntry(
-            self.manifests[int(self.manifest_of[number])], bool(self.deleted[number]), identity_of(meta, index), meta
-        )
+        return ManifestEntry(self.manifests[number], bool(self.deleted[number]), identity_of(meta, index), meta)
+
+    @property
+    def unusual(self) -> list[int]:
+        """The numbers of those that have `others`."""
+        found: list[int] = np.flatnonzero(self.others).tolist()
+        return found
 
     def identities(self) -> list[tuple[object, ...]]:
         """Return `ManifestEntry.identity` of each."""
-        partitions = [self.partitions[code] for code in self.partition_of.tolist()]
-        columns = (partitions, self.buckets.tolist(), self.levels.tolist(), self.names)
+        columns = (column.tolist() for column in (self.partitions, self.buckets, self.levels, self.names))
         found: list[tuple[object, ...]] = list(zip(*columns, repeat(()), repeat(None), repeat(None)))
-        for number in self.others:
+        for number in self.unusual:
             found[number] = self[number].identity
         return found
 
@@ -293,7 +275,7 @@ class Entries:
         Raises:
             NotCanonical: a file was added twice.
         """
-        if not self.deleted.any() and len(set(self.names)) == len(self.names):
+        if not self.deleted.any() and len(set(self.names.tolist())) == len(self.names):
             return np.arange(len(self))
         identities = self.identities()
         deleted = {identities[number] for number in np.flatnonzero(self.deleted).tolist()}
@@ -303,27 +285,31 @@ class Entries:
                 continue
             if identity in found:
                 expected = f"{self.names[number]!r:.80} added once"
-                raise NotCanonical("_FILE", source=self[number].manifest, expected=expected, actual="twice")
+                raise NotCanonical("_FILE", source=self.manifests[number], expected=expected, actual="twice")
             found[identity] = number
         return np.fromiter(found.values(), np.int64, len(found))
 
     def groups(self) -> tuple[Index, Index]:
         """Return a number for the partition and bucket of each, and the first entry of each such number."""
         codes: dict[bytes, int] = {}
-        of_partition = np.array([codes.setdefault(one, len(codes)) for one in self.partitions], np.int64)
+        of_partition = np.array([codes.setdefault(one, len(codes)) for one in self.partitions.tolist()], np.int64)
         buckets, of_bucket = np.unique(self.buckets, return_inverse=True)
-        both = of_partition[self.partition_of] * max(len(buckets), 1) + of_bucket
+        both = of_partition * max(len(buckets), 1) + of_bucket
         _, firsts, numbers = np.unique(both, return_index=True, return_inverse=True)
         return numbers, firsts
 
 
-def _numbers(values: Iterable[int]) -> Index:
-    return np.array(list(values), np.int64)
+def _objects(values: Sequence[object]) -> Objects:
+    return np.fromiter(values, np.object_, len(values))
 
 
-def _values(numbers: Sequence[int | None]) -> AvroValues:
-    valid = np.array([one is not None for one in numbers], np.bool_)
-    return AvroValues(np.array([one or 0 for one in numbers], np.int64), valid=valid)
+def _numbers(values: Iterable[int | None]) -> Index:
+    return np.array([_UNRECORDED if one is None else one for one in values], np.int64)
+
+
+def or_none(number: np.int64) -> int | None:
+    """Return a number of a file that not all have."""
+    return None if number == _UNRECORDED else int(number)
 
 
 def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
@@ -407,24 +393,27 @@ def read_in_columns(file: AvroFile, manifest: str) -> Entries | None:
     file_names = found.texts(columns["_FILE_NAME"])
     if not _are_bare(file_names):
         return None
-    partitions = found.bytes_of(columns["_PARTITION"])
-    codes = {one: code for code, one in enumerate(dict.fromkeys(partitions))}
-    none = _values([None] * found.count)
     return Entries(
-        [manifest],
-        np.zeros(found.count, np.int64),
+        np.full(found.count, manifest, np.object_),
         columns["_KIND"].values == DELETE,
-        list(codes),
-        np.array([codes[one] for one in partitions], np.int64),
+        _objects(found.bytes_of(columns["_PARTITION"])),
         columns["_BUCKET"].values,
-        file_names,
+        _objects(file_names),
         columns["_FILE_SIZE"].values,
         columns["_ROW_COUNT"].values,
         columns["_SCHEMA_ID"].values,
         columns["_LEVEL"].values,
-        columns.get("_DELETE_ROW_COUNT", none),
-        columns.get("_FIRST_ROW_ID", none),
+        _recorded(columns.get("_DELETE_ROW_COUNT"), found.count),
+        _recorded(columns.get("_FIRST_ROW_ID"), found.count),
+        np.full(found.count, None, np.object_),
     )
+
+
+def _recorded(column: AvroValues | None, count: int) -> Index:
+    """Return a column that few manifests have; see `or_none`."""
+    if column is None:
+        return np.full(count, _UNRECORDED)
+    return np.where(column.is_null, _UNRECORDED, column.values)
 
 
 def _field_types(kind: Any) -> dict[str, Any]:
@@ -565,3 +554,132 @@ def _checked(records: Iterator[dict[str, Any]], location: str, folder: Folder) -
                 found = record["_VERSION"]
                 raise Unsupported("_VERSION", source=location, offset=0, expected=VERSION, actual=found)
             yield record
+
+
+# ---------------------------------------------------------------------- index files
+
+_HEADS_BYTES = 1 << 14
+"""Bytes that are read at once for the heads of vectors."""
+BITS32, BITS64 = FORMATS[Magic.PAIMON32], FORMATS[Magic.PORTABLE64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedVector(Record):
+    """What the index manifest records of a vector.
+
+    Attributes:
+        meta: the vector.
+        row_count: vectors of its index file.
+    """
+
+    meta: DeletionVectorMeta
+    row_count: int
+
+
+class IndexVectors(OnDemand[DeletionVector]):
+    """The vectors of an index file, in the manifest's order.
+
+    Attributes:
+        path: of the index file.
+        location: where it can be opened.
+        wide: which are 64-bit vectors.
+        offsets: int64.
+        sizes: int64, bytes of whole frames.
+        cardinalities: see `VectorColumns`.
+        file_sizes: int64.
+
+    Args:
+        entry: an entry of the index manifest; other kinds of index have none.
+        folder: the table's.
+        path: path of the index file, as `Layout.index_file` has it.
+        data_file: returns `DataFile.path` for the bare name of a data file.
+        bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
+            shows.
+    """
+
+    def __init__(
+        self, entry: IndexManifestEntry, folder: Folder, path: str, data_file: Callable[[str], str], *, bitmap64: bool
+    ) -> None:
+        metas = (entry.vectors or ()) if entry.index_type == DELETION_VECTORS else ()
+        location = folder.locate(path) if entry.index_type == DELETION_VECTORS else ""
+        self.offsets = np.array([meta.offset for meta in metas], np.int64)
+        lengths = np.array([meta.length for meta in metas], np.int64)
+        wide = _are_wide(self.offsets, lengths, entry.file_size, location, folder.storage, bitmap64)
+        sizes = np.where(wide, lengths, lengths + UNCOUNTED)
+        self.path, self.location, self.wide, self.sizes = path, location, wide, sizes
+        self.cardinalities = numbers_of(meta.cardinality for meta in metas)
+        self.file_sizes = numbers_of([entry.file_size]).repeat(len(metas))
+        names = [data_file(meta.data_file) for meta in metas]
+
+        def make(number: int) -> DeletionVector:
+            meta = metas[number]
+            return DeletionVector(
+                BITS64 if wide[number] else BITS32,
+                names[number],
+                path,
+                location,
+                meta.offset,
+                int(sizes[number]),
+                meta.cardinality,
+                entry.file_size,
+                entry.partition,
+                bucket=entry.bucket,
+                record=IndexedVector(meta, entry.row_count),
+            )
+
+        super().__init__(len(metas), make, names)
+
+
+def _are_wide(offsets: Index, lengths: Index, file_size: int, location: str, storage: Storage, bitmap64: bool) -> Flags:
+    """Return which vectors are 64-bit ones: by what is between them, by their magics, or by the table's option."""
+    starts = np.unique(offsets)
+    ends = np.append(starts[1:], min(file_size, MOST_NUMBER))[np.searchsorted(starts, offsets)]
+    rooms = ends - offsets
+    wide: Flags = rooms == lengths
+    unknown = np.flatnonzero(~wide & (rooms != lengths + UNCOUNTED))
+    if len(unknown):
+        read = _kinds_by_magic(location, offsets[unknown].tolist(), storage)
+        wide[unknown] = [read.get(one, BITS64 if bitmap64 else BITS32) == BITS64 for one in offsets[unknown].tolist()]
+    return wide
+
+
+def _kinds_by_magic(location: str, offsets: Sequence[int], storage: Storage) -> dict[int, str]:
+    """Return the kinds of the vectors at these offsets, by offset, as far as the file shows them."""
+    found = {}
+    left = sorted(set(offsets), reverse=True)
+    with suppress(OSError, DecodeError), storage.open(location) as source:
+        while left:
+            start = left[-1]
+            heads = read_up_to(source, start, _HEADS_BYTES).view
+            while left and (at := left[-1] - start) + 8 <= _HEADS_BYTES:
+                magic = Magic.find(bytes(heads[at + 4 : at + 8]))
+                if magic in FORMATS:
+                    found[left[-1]] = FORMATS[magic]
+                left.pop()
+    return found
+
+
+def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
+    """Compare an index file with what the metadata records of it and of all its vectors.
+
+    Checks: for each vector ``record`` (a frame of its size begins at its offset), and ``count`` (the file has
+    ``_ROW_COUNT`` vectors). The contents of the frames are not checked.
+
+    Raises:
+        DecodeError: the file is corrupt.
+        OSError: it cannot be read.
+    """
+    with storage.open(location) as source:
+        check_version(source)
+        frames = {cursor.base: cursor.remaining for cursor in read_frames(source, limits=storage.limits)}
+    for vector in vectors:
+        size = None if vector.offset is None else frames.get(vector.offset)
+        if size is None:
+            actual = "none begins there"
+            yield Finding.of_vector("record", vector, "vector", f"{vector.size} bytes", actual)
+        elif size != vector.size:
+            yield Finding.of_vector("record", vector, "size of the vector", vector.size, size)
+    for count in dict.fromkeys(IndexedVector.of(vector).row_count for vector in vectors):
+        if count != len(frames):
+            expected = f"{count} vectors (metadata)"
+            yield Finding.failed("count", "_ROW_COUNT", expected, len(frames), path=location)

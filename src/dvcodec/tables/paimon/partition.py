@@ -400,8 +400,9 @@ class Layout:
             one = entries[first]
             folders[groups[first]] = self.data_folder(one.file.partition, one.file.bucket, one.manifest)[1]
         found = [f"{folders[group]}/{name}" for group, name in zip(groups.tolist(), entries.names, strict=True)]
-        for number, others in entries.others.items():
-            found[number] = external_path(others.external_path, entries[number].manifest) or found[number]
+        for number in entries.unusual:
+            path = external_path(entries.others[number].external_path, entries.manifests[number])
+            found[number] = path or found[number]
         return found
 
     def index_file(self, entry: IndexManifestEntry, source: str) -> str:

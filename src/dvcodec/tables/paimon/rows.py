@@ -39,7 +39,7 @@ from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, Entries, read_entry, read_stored
+from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, Entries, or_none, read_entry, read_stored
 from dvcodec.tables.paimon.metadata import PaimonEvolution, SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import Value, decode_some
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, safe_text
@@ -65,30 +65,29 @@ def visible_records(schema: TableSchema, entries: Entries, paths: Sequence[str])
         paths: of its data files.
     """
     found: dict[str, Visible | str] = dict.fromkeys(paths, Visible.ALL)
-    groups, _ = entries.groups()
     if schema.primary_keys or schema.is_true("data-evolution.enabled"):
+        groups, _ = entries.groups()
         order = np.argsort(groups, kind="stable")
         for bucket in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else ():
             decided = _keyed(schema, entries, bucket) if schema.primary_keys else _evolved(entries, bucket)
             found.update((paths[number], visible) for number, visible in decided)
-    for number, others in entries.others.items():
-        if others.unknown:
-            found[paths[number]] = f"its metadata has {', '.join(others.unknown):.200}, which is not known here"
+    for number in entries.unusual:
+        if unknown := entries.others[number].unknown:
+            found[paths[number]] = f"its metadata has {', '.join(unknown):.200}, which is not known here"
     for option in ("chain-table.enabled", "scan.fallback-branch"):
         if schema.options.get(option, "false") != "false":
             why = f"the table's rows also come from elsewhere (table option {option})"
             found.update(dict.fromkeys(paths, why))
     if schema.is_true("postpone.merge-on-read"):
-        waiting = {entries.partitions[code] for code in set(entries.partition_of[entries.buckets < 0].tolist())}
+        waiting = set(entries.partitions[entries.buckets < 0])
         why = "records of its partition have to be merged by key with postponed ones (postpone.merge-on-read)"
-        codes = enumerate(entries.partition_of.tolist())
-        found.update((paths[number], why) for number, code in codes if entries.partitions[code] in waiting)
+        found.update((path, why) for path, one in zip(paths, entries.partitions, strict=True) if one in waiting)
     return found
 
 
 def _evolved(entries: Entries, bucket: Index) -> Iterator[tuple[int, Visible | str]]:
     of_bucket = bucket.tolist()
-    starts = {one: start for one in of_bucket if (start := entries.first_row_ids[one]) is not None}
+    starts = {one: start for one in of_bucket if (start := or_none(entries.first_row_ids[one])) is not None}
     shared: set[int] = set()
     reach, last = -1, -1
     for one, start in sorted(starts.items(), key=itemgetter(1)):

@@ -37,7 +37,14 @@ from dvcodec.tables.model import (
     TableKind,
     joined,
 )
-from dvcodec.tables.paimon.manifests import DataFileMeta, Entries, Manifests
+from dvcodec.tables.paimon.manifests import (
+    DataFileMeta,
+    Entries,
+    IndexedVector,
+    IndexVectors,
+    Manifests,
+    check_index_file,
+)
 from dvcodec.tables.paimon.metadata import (
     SnapshotRecord,
     TableSchema,
@@ -55,7 +62,6 @@ from dvcodec.tables.paimon.rows import (
     read_statistics,
     visible_records,
 )
-from dvcodec.tables.paimon.vectors import IndexedVector, IndexVectors, check_index_file
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column, chosen
 from dvcodec.tables.rows.data_file import count_rows
@@ -252,10 +258,9 @@ class _FileColumns(FileColumns):
 
     @cached_property
     def partitions(self) -> Sequence[str | None]:
-        spec, codes = self._layout.spec, self._entries.partition_of.tolist()
-        used = set(codes)
-        texts = {code: spec.decode(self._entries.partitions[code], source="").text for code in used}
-        return [texts[code] for code in codes]
+        spec, partitions = self._layout.spec, self._entries.partitions.tolist()
+        texts = {one: spec.decode(one, source="").text for one in set(partitions)}
+        return [texts[one] for one in partitions]
 
 
 class _VectorColumns(VectorColumns):
@@ -399,7 +404,7 @@ class PaimonTable(WritableTable):
         source = self._root.join(f"manifest/{state.index_manifest}")
         bitmap64 = self._schema(state.schema_id).is_true("deletion-vectors.bitmap64")
         elsewhere: dict[FileKey, str] = {}
-        for file in (entries[number].file for number in entries.others):
+        for file in (entries[number].file for number in entries.unusual):
             if file.external_path is not None:
                 elsewhere[file.partition, file.bucket, file.file_name] = file.external_path
         for entry in index:
@@ -544,8 +549,7 @@ class References:
         added = entries.take(np.flatnonzero(~entries.deleted)) if entries.deleted.any() else entries
         identities, paths = added.identities(), layout.paths(added)
         extra = {
-            identities[number]: [f"{split(paths[number])[0]}/{name}" for name in others.extra_files]
-            for number, others in added.others.items()
-            if others.extra_files
+            identities[number]: [f"{split(paths[number])[0]}/{name}" for name in added.others[number].extra_files]
+            for number in added.unusual
         }
         return identities, paths, extra

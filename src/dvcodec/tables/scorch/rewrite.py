@@ -56,17 +56,19 @@ from dvcodec.io.sink import sync_folder
 from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.scorch.bolt import Meta, Tree, encode_file, read_metas, tree_of, write_transaction
-from dvcodec.tables.scorch.metadata import (
+from dvcodec.tables.scorch.table import (
     INTERNAL,
     META_DATA,
+    ROOT,
+    SEGMENT_SUFFIX,
     SNAPSHOTS,
+    STORE,
     Epoch,
     Root,
     SegmentEntry,
     encode_key,
     read_root,
 )
-from dvcodec.tables.scorch.table import ROOT, SEGMENT_SUFFIX, STORE
 from dvcodec.zap import Segment, merge_segments, verify_segment
 from dvcodec.zap.footer import ID, Footer, decode_footer
 from dvcodec.zap.merge import rank_terms

@@ -1,11 +1,14 @@
-"""Checkpoints: all actions of a version in a few files, mostly Parquet ("Checkpoint Specs", "Checkpoint Schema").
+"""Actions of checkpoints and commits, in columns where they are many.
 
-A column for each kind of action, a struct that is null in the rows of all others. A V2 checkpoint may be JSON, and may
+Checkpoints are all actions of a version in a few files, mostly Parquet ("Checkpoint Specs", "Checkpoint Schema"): a
+column for each kind of action, a struct that is null in the rows of all others. A V2 checkpoint may be JSON, and may
 leave ``add`` and ``remove`` to *sidecars*, Parquet files in ``_sidecars`` that it names.
 
 Statistics that a checkpoint has as columns only (``stats_parsed``, of tables with
 ``delta.checkpoint.writeStatsAsJson=false``) become the JSON text of ``add.stats``, as Delta Spark makes it by Spark's
 ``to_json``: nulls are left out, times are cut down to milliseconds.
+
+Commits have a JSON object in each line; data files that are added one after another become columns, too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
+from itertools import groupby, islice
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -22,10 +26,22 @@ import numpy as np
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.extras import json_reader, pa, pc, pq
+from dvcodec.core.json_text import parse_json
 from dvcodec.core.ragged import Flags, Index
+from dvcodec.delta import MEMBERS
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.columns import MOST_NUMBER, ODD, UNKNOWN
-from dvcodec.tables.delta.log import FIRST_ROWS, LOG, SIDECARS, FileKey, parse_lines, plain_path, vector_path
+from dvcodec.tables.delta.log import (
+    FIRST_ROWS,
+    LOG,
+    SIDECARS,
+    FileKey,
+    actions_in,
+    lines_of,
+    parse_lines,
+    plain_path,
+    vector_path,
+)
 from dvcodec.tables.folder import MOST_CHARACTERS, Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import Range
@@ -572,3 +588,93 @@ def _values(array: pa.Array) -> list[Any]:
         rows = (dict(zip(members, row, strict=True)) for row in zip(*members.values(), strict=True))
         return [row if there else None for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)]
     return values
+
+
+# ---------------------------------------------------------------------- commits
+
+_LEAST, _MOST = 64, 1 << 12
+"""Lines that become columns together."""
+_ADD = re.compile(r'\{ ?"add": ?\{')
+
+
+def commit_actions(data: bytes, source: str) -> Iterator[Actions]:
+    """Return the actions of a commit in order; other entries are ignored.
+
+    Args:
+        data: the commit.
+        source: its file, for errors.
+
+    Raises:
+        NotCanonical: a line is not a JSON object.
+    """
+    lines, number = lines_of(data, source), 1
+    while batch := list(islice(lines, _MOST)):
+        for is_add, group in groupby(batch, lambda line: _ADD.match(line) is not None):
+            some = list(group)
+            columns = _added(some, source, number) if is_add and len(some) >= _LEAST else None
+            if columns is None:
+                yield from ([action] for action in actions_in(some, source, number))
+            else:
+                yield columns
+            number += len(some)
+
+
+class _Added(Columns):
+    """Data files that a commit adds; their lines are parsed again when they are looked at."""
+
+    def __init__(self, column: pa.StructArray, source: str, lines: Sequence[str], first: int) -> None:
+        super().__init__(column, "add", first, source)
+        self._lines = lines
+
+    def __getitem__(self, number: int) -> JsonFields:
+        where = f"{self._location}, line {self._start + number}"
+        return JsonFields.of(parse_json(self._lines[number], where, "action")["add"], where, "add")
+
+
+_REQUIRED = ("modificationTime", "dataChange")
+_VECTOR = {name: kind for name, _, kind in MEMBERS}
+
+
+def _added(lines: Sequence[str], source: str, first: int) -> Columns | None:
+    """Return the actions in lines as columns; None if one of them is anything but an `add` as engines write it.
+
+    `ActionChecks` finds nothing in such actions, and `AddFile.parse` nothing wrong with them; see `Columns`.
+    """
+    try:
+        records = [json.loads(line) for line in lines]
+        files: list[dict[str, Any]] = [record["add"] for record in records if len(record) == 1]
+        if len(files) < len(lines) or any("stats_parsed" in file for file in files):
+            return None
+        if any(file[name] is None for file in files for name in _REQUIRED):
+            return None
+        names = ["path", "partitionValues", "size", "stats"]
+        columns = [
+            _array([file["path"] for file in files], str),
+            pa.array([list(file["partitionValues"].items()) for file in files], pa.map_(pa.string(), pa.string())),
+            _array([file["size"] for file in files], int),
+            _array([file.get("stats") for file in files], str),
+        ]
+        vectors = [file.get("deletionVector") for file in files]
+        if any(vector is not None for vector in vectors):
+            names.append("deletionVector")
+            columns.append(_vectors(vectors))
+    except (pa.ArrowException, AttributeError, LookupError, RecursionError, TypeError, ValueError, OverflowError):
+        return None  # each of them says so
+    found = _Added(pa.StructArray.from_arrays(columns, names), source, lines, first)
+    return found if found.are_usual else None
+
+
+def _vectors(vectors: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:
+    """Return descriptors; one without values stands for none."""
+    there = [{} if vector is None else vector for vector in vectors]
+    if any(vector.keys() - _VECTOR.keys() for vector in there):
+        raise ValueError("a member that the specification does not have")
+    members = [_array([vector.get(name) for vector in there], kind) for name, kind in _VECTOR.items()]
+    return pa.StructArray.from_arrays(members, list(_VECTOR))
+
+
+def _array(values: Sequence[Any], kind: type) -> pa.Array:
+    """Return values, each of a type or none: pyarrow takes truth values and fractions for integers."""
+    if not {type(value) for value in values} <= {kind, type(None)}:
+        raise TypeError(kind)
+    return pa.array(values, pa.string() if kind is str else pa.int64())
