@@ -1,26 +1,29 @@
-"""What pypaimon makes of vectors, index files and index manifests written here, and the other way round."""
+"""pypaimon: its vectors have the same bytes, and what is found in the folders of its tables is what it scans."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import amounts
 from dvcodec import RowSet, paimon
+from dvcodec.tables import Table, open_table
 from interop.cases import Positions, row_sets
-from interop.driver import PyPaimon
+from interop.driver import INTEROP, PyPaimon
+from tables.deleting.random_tables import make_paimon
+from tables.deleting.test_random_deletes import assert_same_rows
+from test_docs import BLOCK, DOCS, run_console, run_python
 
 pytestmark = pytest.mark.interop
 
 ROW_SETS = amounts.of(1_000, 10_000)
 MOST = 600
 """Positions of most cases: pypaimon adds them one by one."""
-FILES = [4000, 1500, 10]
-DELETES = [[3, 4, 500, 777], [100, 101, 102, 4003, 5499], list(range(1000, 2000))]
 
 
 @pytest.fixture(scope="module")
@@ -53,60 +56,58 @@ def test_pypaimon_reads_our_vectors(pypaimon: PyPaimon, cases: list[Positions], 
         assert np.array_equal(read.positions, case)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def table(pypaimon: PyPaimon, tmp_path: Path) -> dict[str, Any]:
-    """A table by pypaimon with deleted rows; what it says of the vectors."""
+FILES = [4000, 1500, 10]
+DELETES = [[3, 4, 500, 777], [100, 101, 102, 4003, 5499], list(range(1000, 2000))]
+
+
+def live_ids(table: Table, number: int | None) -> list[int]:
+    snapshot = table.snapshot(number)
+    deleted = {found.data_file: found.rows for vector in snapshot.vectors for found in snapshot.read(vector)}
+    ids: list[int] = []
+    for file in snapshot.data_files:
+        for part in snapshot.rows(file, columns=["id"]):
+            end = part.start + part.batch.num_rows
+            ids += part.batch.filter(deleted.get(file.path, RowSet()).arrow_mask(part.start, end, keep=True))[
+                "id"
+            ].to_pylist()
+    return sorted(ids)
+
+
+def test_live_rows_are_what_pypaimon_scans(pypaimon: PyPaimon, tmp_path: Path) -> None:
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"files": FILES, "deletes": DELETES}))
-    found: dict[str, Any] = json.loads(pypaimon.run("table-write", tmp_path / "warehouse", spec))
-    return found
+    made = json.loads(pypaimon.run("table-write", tmp_path / "warehouse", spec))
+    table = open_table(made["table"])
+    assert live_ids(table, None) == json.loads(pypaimon.run("table-scan", tmp_path / "warehouse"))
+    assert table.referenced() == {file.location for file in table.stored_files()}
+    expected = set(range(sum(FILES)))
+    for info, gone in zip(table.snapshots()[len(FILES) :], DELETES, strict=True):
+        expected -= set(gone)
+        assert live_ids(table, info.id) == sorted(expected)
 
 
-def scan(pypaimon: PyPaimon, table: dict[str, Any]) -> list[int]:
-    found: list[int] = json.loads(pypaimon.run("table-scan", Path(table["table"]).parents[1]))
-    return found
+def test_rows_after_random_deletes(pypaimon: PyPaimon, tmp_path: Path) -> None:
+    def read(folder: Path) -> pa.Table:
+        pypaimon.run("table-rows", folder.parent.parent, tmp_path / "rows.arrow")
+        return pa.ipc.open_file(tmp_path / "rows.arrow").read_all()
+
+    assert_same_rows(tmp_path / "db.db" / "t", make_paimon, read, skips=True)
 
 
-def test_we_read_pypaimons_table(pypaimon: PyPaimon, table: dict[str, Any]) -> None:
-    entries = paimon.read_index_manifest(f"{table['table']}/manifest/{table['manifest']}")
-    assert [
-        [[meta.data_file, meta.offset, meta.length, meta.cardinality] for meta in entry.vectors or ()]
-        for entry in entries
-    ] == [entry["vectors"] for entry in table["entries"]]
-    deleted = {
-        path: rows
-        for entry in entries
-        for path, rows in paimon.read_deletion_vectors(entry.path(table["table"]), entry.vectors or ()).items()
-    }
-    expected = sorted({row for batch in DELETES for row in batch})
-    assert sum(map(len, deleted.values())) == len(expected)
-    assert scan(pypaimon, table) == sorted(set(range(sum(FILES))) - set(expected))
-
-
-def test_pypaimon_scans_a_table_whose_vectors_and_index_manifest_are_ours(
-    pypaimon: PyPaimon, table: dict[str, Any]
-) -> None:
-    manifest = f"{table['table']}/manifest/{table['manifest']}"
-    entries = paimon.read_index_manifest(manifest)
-    files = {meta.data_file: meta for entry in entries for meta in entry.vectors or ()}
-    # The data files of pypaimon are known by their vectors: only the first has rows from 1000 on deleted.
-    before = {
-        path: rows
-        for entry in entries
-        for path, rows in paimon.read_deletion_vectors(entry.path(table["table"]), entry.vectors or ()).items()
-    }
-    first = next(path for path, rows in before.items() if len(rows) > 100)
-    second = next(path for path in before if path != first)
-    assert set(files) == {first, second}
-
-    ours = {first: RowSet.from_ranges([(0, 3990)]), second: RowSet(range(0, 1500, 2))}
-    written = paimon.write_index_files(f"{table['table']}/index", ours, target_size=1)
-    assert len(written) == 2
-    partition, bucket = entries[0].partition, entries[0].bucket
-    new = [paimon.IndexManifestEntry.from_index_file(file, partition=partition, bucket=bucket) for file in written]
-    paimon.write_index_manifest(manifest, new)
-
-    assert scan(pypaimon, table) == [*range(3990, 4000), *range(4001, 5500, 2), *range(5500, 5510)]
-    seen = json.loads(pypaimon.run("manifest-read", Path(table["table"]).parents[1]))["entries"]
-    assert [entry["file_name"] for entry in seen] == [entry.file_name for entry in new]
-    assert [entry["vectors"][0][3] for entry in seen] == [3990, 750]
+def test_the_guide_from_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pypaimon makes the table as the page says; the rest of the page runs on it as printed."""
+    pytest.importorskip("duckdb")
+    text = (DOCS / "guides" / "paimon.md").read_text()
+    made, *others = BLOCK.finditer(text)
+    assert "pypaimon" in made[2]
+    lines = [line[4:] for line in made[2].splitlines() if line.startswith((">>> ", "... "))]
+    python = INTEROP / "pypaimon" / ".venv" / "bin" / "python"
+    subprocess.run([python, "-c", "\n".join(lines)], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    names: dict[str, object] = {}
+    for block in others:
+        if block[1] == "python":
+            run_python(block[2], names, DOCS / "guides" / "paimon.md")
+        else:
+            run_console(block[2])

@@ -38,16 +38,6 @@ def add(**members: Any) -> AddFile:
     return AddFile.parse(action("add", **{**ADD, **members}))
 
 
-def test_add() -> None:
-    parsed = add(stats='{"numRecords":7}', partitionValues={"p": "1", "q": None}, deletionVector=VECTOR)
-    assert (parsed.path, parsed.size, parsed.rows) == ("a.parquet", 10, 7)
-    assert parsed.partition_values == {"p": "1", "q": None}
-    assert parsed.vector is not None
-    assert parsed.vector.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
-    assert parsed.key == ("a.parquet", "uab^-aqEH.-t@S}K{vb[*k^@4")
-    assert parsed.action["modificationTime"] == 1
-
-
 def test_a_vector_may_be_absent_null_or_a_struct_of_nulls() -> None:
     for absent in ({}, {"deletionVector": None}, {"deletionVector": dict.fromkeys(VECTOR)}):
         assert add(**absent).vector is None

@@ -26,7 +26,7 @@ from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.delta import actions as actions_module
 from dvcodec.tables.delta import open as open_delta
 from dvcodec.tables.delta.actions import Actions, Columns, commit_actions
-from dvcodec.tables.delta.log import AddFile, parse_lines
+from dvcodec.tables.delta.log import parse_lines
 from dvcodec.tables.delta.replay import Replay
 from dvcodec.tables.delta.table import DeltaSnapshot
 from samples.delta_table import Action, DeltaBuilder
@@ -238,23 +238,6 @@ def check_lines(lines: list[str], *, has_columns: bool | None = None) -> None:
     if has_columns is not None:
         assert any(isinstance(actions, Columns) for actions in commit_actions(data, "c.json")) == has_columns
     assert replayed(commit_actions(data, "c.json")) == replayed([action] for action in parse_lines(data, "c.json"))
-
-
-def test_columns_of_a_commit() -> None:
-    data = "\n".join(lines_with(json.dumps({"add": various(100)}))).encode()
-    found = list(commit_actions(data, "c.json"))
-    expected = list(parse_lines(data, "c.json"))
-    assert [action for actions in found for action in actions] == expected
-    (columns,) = (actions for actions in found if isinstance(actions, Columns))
-    files = [AddFile.parse(action) for action in expected if action.where == "add"]
-    assert list(columns.keys) == [file.key for file in files]
-    assert columns.paths == [file.path for file in files]
-    assert columns.sizes.tolist() == [file.size for file in files]
-    assert columns.rows.tolist() == [-1 if file.rows is None else file.rows for file in files]
-    assert columns.has_vector.tolist() == [file.vector is not None for file in files]
-    codes, values = columns.partitions
-    assert [dict(values[code]) for code in codes.tolist()] == [file.partition_values for file in files]
-    assert columns.may_have_statistics.tolist() == ["stats" in file.action for file in files]
 
 
 ONLY_IN_JSON: dict[str, Action] = {

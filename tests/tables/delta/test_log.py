@@ -103,13 +103,6 @@ def table(tmp_path: Path) -> DeltaBuilder:
     return build_delta(tmp_path / "table")
 
 
-def test_from_a_known_state(table: DeltaBuilder) -> None:
-    known = state_of(table, 1)
-    before = dict(known.files)
-    assert state_of(table, 3, known).files == state_of(table, 3).files
-    assert known.files == before
-
-
 @pytest.mark.parametrize("form", ["classic", "json", "removed first"])
 def test_a_file_that_a_checkpoint_has_live_and_removed(table: DeltaBuilder, form: str) -> None:
     """Its actions are in no order that would tell which of them holds."""

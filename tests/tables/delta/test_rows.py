@@ -23,7 +23,7 @@ from dvcodec.tables.delta.protocol import MAX_DEPTH, TableSchema, read_schema
 from dvcodec.tables.delta.rows import DeltaEvolution, in_folders, partition_scalar, read_rows
 from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.rows.columns import FIELD_ID, Column, ColumnIndex, file_columns
+from dvcodec.tables.rows.columns import FIELD_ID, Column, file_columns
 
 A, B = (Column(name, type=pa.int64()) for name in "ab")
 
@@ -90,10 +90,6 @@ def column(kind: pa.DataType, *children: Column, name: str = "c", physical: str 
 def conform(array: pa.Array, wanted: Column, source: str) -> pa.Array:
     (stored,) = file_columns([pa.field(wanted.name, array.type)], source)
     return DeltaEvolution(source, [], []).convert(array, stored, wanted, f"column {wanted.name}")
-
-
-def find_field(fields: list[pa.Field], wanted: Column, source: str) -> int | None:
-    return ColumnIndex(file_columns(fields, source)).find(wanted, source)
 
 
 def struct(*children: Column, name: str = "c") -> Column:
@@ -214,15 +210,6 @@ def test_lists_and_maps_keep_rows_and_nulls(rows: list[list[int | None] | None],
     assert conform(slices[start:], nested, "file").to_pylist() == [{"c": row} for row in wanted[start:]]
 
 
-def test_fields_are_found_as_spelled_or_in_any_case() -> None:
-    fields = [pa.field("A", pa.int32()), pa.field("a", pa.int32()), pa.field("B", pa.int32())]
-    assert find_field(fields, column(pa.int32(), name="a"), "file") == 1
-    assert find_field(fields, column(pa.int32(), name="b"), "file") == 2
-    assert find_field(fields, column(pa.int32(), name="c"), "file") is None
-    with pytest.raises(NotCanonical, match="file: column x: expected one column with this name or id, found 2"):
-        find_field([pa.field("a", pa.int32())] * 2, column(pa.int32(), name="x", physical="a"), "file")
-
-
 # ---------------------------------------------------------------------- partition values from their text
 
 
@@ -279,12 +266,6 @@ def test_nulls(kind: pa.DataType) -> None:
 def test_invalid_values_are_refused(text: str, kind: pa.DataType) -> None:
     with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected"):
         scalar(text, kind)
-
-
-def test_a_value_that_is_not_recorded() -> None:
-    column = Column("p", physical_name="col-1", type=pa.int32())
-    with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected a string or null, found nothing"):
-        partition_scalar({"p": "7"}, column, "file")
 
 
 @each(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from dvcodec import Limits
-from dvcodec.io import Storage
 from dvcodec.lance.manifest import manifest_name
 from dvcodec.tables import Folder
 from dvcodec.tables.lance.commit import NextVersion
@@ -16,9 +13,8 @@ from dvcodec.tables.lance.commit import NextVersion
 BASE = 6
 
 
-def client(path: Path, scheme: Literal["V1", "V2"] = "V2", limits: Limits | None = None) -> NextVersion:
-    folder = Folder(str(path), storage=Storage(limits=limits or Limits()))
-    return NextVersion(folder, BASE, manifest_name(BASE, scheme))
+def client(path: Path) -> NextVersion:
+    return NextVersion(Folder(str(path)), BASE, manifest_name(BASE))
 
 
 def written(path: Path, data: bytes = b"the manifest") -> dict[str, object]:
@@ -31,22 +27,6 @@ def written(path: Path, data: bytes = b"the manifest") -> dict[str, object]:
 
 def stored(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (path / "_versions").iterdir()}
-
-
-@pytest.mark.parametrize("scheme", ["V1", "V2"])
-def test_the_library_is_told_of_the_base_and_of_the_next_version_only(
-    scheme: Literal["V1", "V2"], tmp_path: Path
-) -> None:
-    found = client(tmp_path, scheme)
-    versions = str(tmp_path / "_versions").lstrip("/")
-    names = ("6.manifest", "7.manifest") if scheme == "V1" else (manifest_name(6), manifest_name(7))
-    base, following = ({"version": 6 + i, "manifest_path": f"{versions}/{name}"} for i, name in enumerate(names))
-    assert found.namespace_id() == "dvcodec"
-    assert found.list_table_versions({"id": ["t"], "descending": True, "limit": 1}) == {"versions": [base]}
-    assert found.describe_table_version({"id": ["t"]}) == {"version": base}
-    assert found.describe_table_version({"version": 6}) == {"version": base}
-    assert found.describe_table_version({"version": 7}) == {"version": following}
-    assert found.settle() is False
 
 
 def test_a_relative_folder_and_a_link_are_told_as_the_path_from_the_root(
@@ -66,11 +46,10 @@ def test_keys_of_a_bucket_are_told_without_it() -> None:
     assert answer == {"version": {"version": 6, "manifest_path": "t/_versions/6.manifest"}}
 
 
-@pytest.mark.parametrize("scheme", ["V1", "V2"])
-def test_the_written_manifest_is_published_once(scheme: Literal["V1", "V2"], tmp_path: Path) -> None:
-    found = client(tmp_path, scheme)
+def test_the_written_manifest_is_published_once(tmp_path: Path) -> None:
+    found = client(tmp_path)
     answer = found.create_table_version(written(tmp_path))
-    name = "7.manifest" if scheme == "V1" else manifest_name(7)
+    name = manifest_name(7)
     assert answer == found.describe_table_version({"version": 7})
     assert answer["version"]["manifest_path"] == str(tmp_path / "_versions" / name).lstrip("/")
     assert stored(tmp_path) == {name: b"the manifest"}

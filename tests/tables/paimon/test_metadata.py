@@ -167,13 +167,6 @@ def test_list_that_is_not_valid_is_refused_by_field(folder: Folder) -> None:
         read_manifest_list(folder, "manifest-list-1-1")
 
 
-def test_fields_that_are_not_known_are_named(folder: Folder) -> None:
-    schema = manifest_schema({"name": "_NEW", "type": {"type": "array", "items": "long"}})
-    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _file(lambda f: f.update(_NEW=[5])), schema)
-    (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file.unknown == ("_NEW",)
-
-
 @pytest.mark.parametrize("name", ["_FILE_NAME", "_ROW_COUNT", "_EXTRA_FILES"])
 def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> None:
     schema = manifest_schema(without=[name])
@@ -216,15 +209,6 @@ def test_index_files_are_stored_together_or_beside_the_data(made: tuple[Folder, 
     assert Layout(folder, schema).index_file(whole, "m") == "oss://b/index-1"
     glob = replace(index, vectors=None, global_index=paimon.GlobalIndexMeta(0, 1, 0))
     assert Layout(folder, beside).index_file(glob, "m") == "index/index-1"
-
-
-@pytest.mark.parametrize("changes", [{"file_name": "../../x"}, {"file_name": "a/b"}, {"external_path": "x"}])
-def test_index_file_that_leads_elsewhere_is_refused(
-    made: tuple[Folder, TableSchema, ManifestEntry], changes: dict[str, Any]
-) -> None:
-    folder, schema, _ = made
-    with pytest.raises(NotCanonical, match="m: _"):
-        Layout(folder, schema).index_file(replace(INDEX, **changes), "m")
 
 
 # ---------------------------------------------------------------------- folders of partitions, as Java calls them

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cases import each
-from dvcodec import NotCanonical, Unsupported, UsageError
+from dvcodec import NotCanonical, Unsupported
 from dvcodec.core import avro
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
@@ -70,14 +70,6 @@ def test_rows_come_in_physical_order_without_gaps(tmp_path: Path, name: str) -> 
     assert [part.keep for part in parts] == [None] * len(parts)
     assert [part.batch["id"][0].as_py() for part in parts] == [part.start for part in parts]
     assert [row for part in parts for row in part.batch["id"].to_pylist()] == list(range(250))
-
-
-def test_columns_are_given_in_the_order_asked_for(tmp_path: Path) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.orc", ROWS)]])
-    assert values(path, columns=["name", "id"])[7] == {"name": "row 7", "id": 7}
-    assert sum(part.batch.num_rows for part in read(path, columns=[])[2]) == 250
-    with pytest.raises(UsageError, match="no column 'nome': it has id, name"):
-        read(path, columns=["nome"])
 
 
 def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path: Path) -> None:
@@ -541,11 +533,3 @@ def test_columns_spread_over_files() -> None:
     assert visible(APPEND, options, *shared) == [ALL, NOT, ALL, NOT]
     assert visible(APPEND, options, file("a"), file("b", first_row_id=5)) == [NOT, ALL]
     assert visible(APPEND, {}, *shared) == [ALL, ALL, ALL, ALL]
-
-
-def test_metadata_that_is_not_known_here() -> None:
-    files = [file("a", unknown=("_NEW",)), file("b"), file("c", unknown=("_NEW", "_MORE"))]
-    found = visible_of((), {}, files)
-    assert found["a"] == "its metadata has _NEW, which is not known here"
-    assert found["b"] is ALL
-    assert found["c"] == "its metadata has _NEW, _MORE, which is not known here"

@@ -71,13 +71,6 @@ def test_states_data_files_and_vectors(table: PaimonTable) -> None:
             table.snapshot(wrong)
 
 
-def test_live_rows_of_each_state(table: PaimonTable) -> None:
-    first = sorted(set(range(300)) - {0, 5, 299})
-    assert live(table, 1)["id"].to_pylist() == first
-    assert live(table, 2)["id"].to_pylist() == [*first, *range(350, 500)]
-    assert live(table)["id"].to_pylist() == list(range(350, 600))
-
-
 def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> None:
     folder = Path(table.location)
     (folder / "tag").mkdir()
@@ -332,19 +325,6 @@ def needed(states: Path) -> set[str]:
 
 def stored(states: Path) -> set[str]:
     return {file.location.removeprefix(f"{states}/") for file in Folder(str(states)).walk()}
-
-
-def test_expired_states_need_nothing(states: Path) -> None:
-    (states / "snapshot/snapshot-1").unlink()
-    (states / "snapshot/snapshot-2").unlink()
-    assert stored(states) - needed(states) == {
-        "bucket-0/a.parquet",
-        "bucket-0/a.parquet.index",
-        "index/index-1-0",
-        "index/index-2-0",
-        *(f"manifest/{name}" for name in ("index-manifest-1-0", "index-manifest-2-0")),
-        *(f"manifest/manifest-list-{i}-{j}" for i in (1, 2) for j in (0, 1)),
-    }
 
 
 def test_tag_keeps_what_has_expired(states: Path) -> None:

@@ -19,8 +19,10 @@ from dvcodec.tables.scorch import open as open_index
 from dvcodec.tables.scorch import rewrite
 from dvcodec.tables.scorch.bolt import encode_file, read_bolt, read_metas, write_transaction
 from dvcodec.tables.scorch.rewrite import IndexPlan, commit_rewrite, plan_compaction, plan_repair
+from dvcodec.tables.scorch.table import SegmentEntry
 from dvcodec.zap import Segment, merge_segments
 from samples.bolt import Bolt, plain
+from tables.scorch.test_bolt import KEYS
 
 INDEXES = Path(__file__).parents[2] / "vectors" / "tables" / "scorch" / "bleve-2.6.1"
 LIVE = {b"d0", b"d10", b"d11", b"d2", b"d3", b"d5", b"d6"}
@@ -55,7 +57,6 @@ def actions(plan: IndexPlan) -> list[str]:
 
 # ---------------------------------------------------------------------- bbolt
 
-KEYS = st.binary(min_size=1, max_size=6)
 TREES: st.SearchStrategy[Any] = st.recursive(
     st.dictionaries(KEYS, st.binary(max_size=1500), max_size=5),
     lambda inner: st.dictionaries(KEYS, inner | st.binary(max_size=1500), max_size=8),
@@ -199,6 +200,24 @@ def test_a_segment_that_cannot_be_read(index: Path) -> None:
     # Snapshots that do not need the segment stay.
     assert [info.id for info in open_index(str(index)).snapshots()] == [1, 2, 4, 7]
     assert plan_repair(str(index)).actions == ()
+
+
+def test_files_that_older_snapshots_need_stay(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of a segment that is written again."""
+
+    def judge(_: object, entry: SegmentEntry, version: int) -> rewrite.IndexAction | None:
+        is_first = (entry.file_name, version) == ("000000000002.zap", 16)
+        return rewrite.IndexAction("rewrite-segment", "", (entry.file_name,), 0) if is_first else None
+
+    monkeypatch.setattr(rewrite._Store, "judge", judge)
+    done = commit_rewrite(plan_repair(str(index)))
+    assert (done.removed, len(done.written)) == ((), 1)
+    table = open_index(str(index))
+    assert [info.id for info in table.snapshots()][-1] == done.snapshot
+    assert [dict(table.snapshot(info.id).damaged_files()) for info in table.snapshots()] == [{}] * len(
+        table.snapshots()
+    )
+    assert live(index) == LIVE
 
 
 def test_a_wrong_value_under_a_wrong_checksum_stays(index: Path) -> None:

@@ -64,22 +64,6 @@ def test_what_is_not_there(indexes: Path, tmp_path: Path) -> None:
         open_index(str(indexes / "small-v16")).snapshot(99)
 
 
-def test_columns(indexes: Path) -> None:
-    table = open_index(str(indexes / "small-v16"))
-    snapshot = table.snapshot()
-    file = snapshot.data_files[0]
-    whole = list(snapshot.rows(file, columns=["_stored", "_id"], batch_rows=4))
-    assert [rows.batch.schema.names for rows in whole] == [["_stored", "_id"]] * 3
-    none = list(snapshot.rows(file, columns=[], batch_rows=4))
-    assert [(rows.start, rows.batch.num_rows, rows.batch.num_columns) for rows in none] == [
-        (0, 4, 0),
-        (4, 4, 0),
-        (8, 1, 0),
-    ]
-    with pytest.raises(UsageError, match="no column 'title': it has _id, _parent, _stored"):
-        next(snapshot.rows(file, columns=["title"]))
-
-
 # ---------------------------------------------------------------------- damage
 
 

@@ -226,16 +226,13 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
     Timestamps without a zone are in the writer's zone, which is not recorded: they are read as UTC.
 
     Args:
-        values: ``partitionValues`` of the file.
+        values: ``partitionValues`` of the file, which `PartitionReader.read` has found to be there.
         column: the partition column.
         source: the data file, for errors.
 
     Raises:
-        NotCanonical: it is missing, or its text is not a value of the column's type.
+        NotCanonical: its text is not a value of the column's type.
     """
-    what = f"partitionValues.{column.stored_name}"
-    if column.stored_name not in values:
-        raise NotCanonical(what, source=source, expected="a string or null", actual="nothing")
     text = values[column.stored_name]
     if not text:
         return pa.scalar(None, column.type)
@@ -249,6 +246,7 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
             return pa.scalar(parse_decimal(text), wanted)
         return pa.scalar(text).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        what = f"partitionValues.{column.stored_name}"
         raise NotCanonical(what, source=source, expected=wanted, actual=repr(text)[:80]) from None
 
 

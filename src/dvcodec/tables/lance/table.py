@@ -379,18 +379,8 @@ class LanceSnapshot(Snapshot):
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows of data files: the number, the fragment, and how many rows there are of each."""
         location, options = self.table.location, self.table.folder.storage.options
-        found = list(
-            _scan(
-                location,
-                self.info.id,
-                options,
-                [one[1] for one in group],
-                columns,
-                self._name,
-                _ROWS_TOGETHER,
-                location,
-            )
-        )
+        numbers = [fragment for _, fragment, _ in group]
+        found = list(_scan(location, self.info.id, options, numbers, columns, self._name, _ROWS_TOGETHER, location))
         expected = np.concatenate(
             [np.arange(rows, dtype=np.uint64) + np.uint64(fragment << _FRAGMENT_BITS) for _, fragment, rows in group]
         )

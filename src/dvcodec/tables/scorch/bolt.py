@@ -42,7 +42,7 @@ from dvcodec.core.errors import (
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Source, open_source, read_window, read_within
 
-MAGIC = 0xED0CDAED
+MAGIC, _BIG_ENDIAN = 0xED0CDAED, 0xEDDA0CED
 VERSION = 2
 BRANCH, LEAF, META, FREE_LIST = 1, 2, 4, 16
 IS_BUCKET = 1
@@ -173,33 +173,20 @@ def _meta(cursor: Cursor) -> Meta:
     view = cursor.take(_META.size, "meta page")
     magic, version, page_size, _, root, _, _, pages, transaction = _META.unpack(view)
     checksum = _CHECKSUM.unpack(cursor.take(_CHECKSUM.size, "checksum of the meta page"))[0]
-    if magic != MAGIC:
-        if magic == int.from_bytes(MAGIC.to_bytes(4, "little"), "big"):
-            raise cursor.error(Unsupported, "byte order", at=at, expected="little-endian", actual="big-endian")
-        raise cursor.error(BadMagic, "magic of the meta page", at=at, expected=f"{MAGIC:08x}", actual=f"{magic:08x}")
     computed = _fnv(view)
-    if checksum != computed:
-        raise cursor.error(
-            ChecksumMismatch,
-            "FNV-1a of the meta page",
-            at=at + _META.size,
-            expected=f"{checksum:016x} (stored)",
-            actual=f"{computed:016x} (computed)",
-        )
-    if version != VERSION:
-        raise cursor.error(Unsupported, "version", at=at + 4, expected=VERSION, actual=version)
-    if page_size not in PAGE_SIZES:
-        raise cursor.error(
-            NotCanonical,
-            "page size",
-            at=at + 8,
-            expected=f"a power of two, {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}",
-            actual=page_size,
-        )
-    if kind != META or number > 1:
-        raise cursor.error(
-            NotCanonical, "meta page", at=0, expected="page 0 or 1, kind 4", actual=f"page {number}, kind {kind}"
-        )
+    sums = f"{checksum:016x} (stored)", f"{computed:016x} (computed)"
+    sizes = f"a power of two, {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}"
+    place_of_page = f"page {number}, kind {kind}"
+    for holds, error, what, place, expected, actual in (
+        (magic != _BIG_ENDIAN, Unsupported, "byte order", at, "little-endian", "big-endian"),
+        (magic == MAGIC, BadMagic, "magic of the meta page", at, f"{MAGIC:08x}", f"{magic:08x}"),
+        (checksum == computed, ChecksumMismatch, "FNV-1a of the meta page", at + _META.size, *sums),
+        (version == VERSION, Unsupported, "version", at + 4, VERSION, version),
+        (page_size in PAGE_SIZES, NotCanonical, "page size", at + 8, sizes, page_size),
+        (kind == META and number <= 1, NotCanonical, "meta page", 0, "page 0 or 1, kind 4", place_of_page),
+    ):
+        if not holds:
+            raise cursor.error(error, what, at=place, expected=expected, actual=actual)
     return Meta(page_size, root, pages, transaction, cursor.base + at + 16)
 
 

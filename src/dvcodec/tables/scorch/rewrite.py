@@ -240,12 +240,7 @@ def plan_compaction(location: Folder | str, *, merge: bool = False) -> IndexPlan
     if actions and older:
         message = f"{counted(len(older), 'older snapshot')} removed, to which bleve could go back"
         actions.append(IndexAction("remove-snapshots", message))
-    replaced = gone.union(entry.file_name for group in groups for entry in group)
-    kept = [entry for entry in epoch.segments if entry.file_name not in replaced]
-    frees = frozenset(entry.file_name for one in root.epochs for entry in one.segments) - {
-        entry.file_name for entry in kept
-    }
-    new = _replacing(root, epoch, kept, groups, older=(), frees=frees) if actions else None
+    new = _replacing(root, groups, gone) if actions else None
     return IndexPlan(str(store.path), epoch.id, tuple(actions), tuple(unfixed), new)
 
 
@@ -293,7 +288,7 @@ def plan_repair(
     if root is None or not root.epochs:
         return _rebuild(store, problem, mapping, progress)
     epoch = root.epochs[-1]
-    names = {entry.file_name for one in root.epochs for entry in one.segments}
+    names = _names(root.epochs)
     actions = []
     if problem is not None:
         unnamed = [name for name in store.segments() if name > max(names, default="")]
@@ -313,46 +308,48 @@ def plan_repair(
                 damaged.add(entry.file_name)
             else:
                 groups.append([entry])
-    replaced = damaged.union(entry.file_name for group in groups for entry in group)
-    kept = [entry for entry in epoch.segments if entry.file_name not in replaced]
     whole = {name for name in names - damaged if store.footer(name) is not None}
     older = [one for one in root.epochs[:-1] if whole.issuperset(entry.file_name for entry in one.segments)]
     if damaged and len(older) + 1 < len(root.epochs):
         message = f"{counted(len(root.epochs) - 1 - len(older), 'older snapshot')} removed, without a segment as well"
         actions.append(IndexAction("remove-snapshots", message))
-    stays = {entry.file_name for one in (*older, epoch) for entry in one.segments}.difference(replaced)
-    frees = frozenset(names - stays - damaged)
-    new = _replacing(root, epoch, kept, groups, older=older, frees=frees, damaged=damaged) if actions else None
+    new = _replacing(root, groups, damaged, older=older, damaged=damaged) if actions else None
     return IndexPlan(str(store.path), epoch.id, tuple(actions), tuple(unfixed), new)
+
+
+def _names(epochs: Iterable[Epoch]) -> set[str]:
+    return {entry.file_name for epoch in epochs for entry in epoch.segments}
 
 
 def _replacing(
     root: Root,
-    epoch: Epoch,
-    kept: Sequence[SegmentEntry],
     groups: Sequence[Sequence[SegmentEntry]],
+    gone: Iterable[str],
     *,
-    older: Sequence[Epoch],
-    frees: frozenset[str],
+    older: Sequence[Epoch] = (),
     damaged: Iterable[str] = (),
 ) -> _NewRoot:
-    """Return a root whose newest snapshot replaces one, and of whose other snapshots some are kept."""
-    others = tree_of(root.contents)
+    """Return a root whose newest snapshot replaces the one before.
+
+    Args:
+        root: the root before.
+        groups: segments of its newest snapshot to be written again.
+        gone: file names of those to be left out.
+        older: snapshots to be kept.
+        damaged: see `_NewRoot`.
+    """
+    epoch, others = root.epochs[-1], tree_of(root.contents)
+    replaced = {*gone, *(entry.file_name for group in groups for entry in group)}
+    kept = [entry for entry in epoch.segments if entry.file_name not in replaced]
+    stays = _names(older).union(entry.file_name for entry in kept)
     old = others[SNAPSHOTS][encode_key(epoch.id)]
     removed = {encode_key(one.id) for one in root.epochs} - {encode_key(one.id) for one in older}
     others[SNAPSHOTS] = {key: entry for key, entry in others[SNAPSHOTS].items() if key not in removed}
     segments = {encode_key(entry.id): entry.bucket for entry in kept}
     bucket = {META_DATA: old[META_DATA], INTERNAL: old[INTERNAL], **segments}
-    return _NewRoot(
-        root.transaction,
-        others,
-        root.epochs[-1].id + 1,
-        bucket,
-        groups,
-        epoch.version,
-        frees,
-        frozenset(damaged),
-    )
+    frees = frozenset(_names(root.epochs) - stays.union(damaged))
+    aside = frozenset(damaged)
+    return _NewRoot(root.transaction, others, epoch.id + 1, bucket, groups, epoch.version, frees, aside)
 
 
 def _rebuild(store: _Store, problem: str | None, mapping: bytes | None, progress: Progress) -> IndexPlan:
