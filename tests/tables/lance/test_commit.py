@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 from cases import each
-from dvcodec import CommitConflict, MissingExtra, NotCanonical, RowSet, Unsupported
+from dvcodec import CommitConflict, MissingExtra, NotCanonical, Unsupported
 from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
+from dvcodec.tables.deleting.run import run
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter
 from dvcodec.tables.lance.table import LanceSnapshot
-from dvcodec.tables.model import FileDelete
-from dvcodec.tables.writing import new_files
 from interop.driver import need
+from tables.deleting.finders import Where
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -70,31 +70,21 @@ def keys_of(found: LanceDataset) -> set[int]:
     return set(keys)
 
 
-def plan(base: LanceSnapshot, gone: Callable[[int], bool]) -> list[FileDelete]:
-    """Return the deletes of the rows whose key is gone."""
-    vectors = {vector.data_file: vector for vector in base.vectors}
-    found = []
-    for file in base.data_files:
-        keys = [key for part in base.rows(file, columns=["key"]) for key in part.batch["key"].to_pylist()]
-        vector = vectors.get(file.path)
-        before = base.read(vector)[0].rows if vector else RowSet()
-        after = before | RowSet([position for position, key in enumerate(keys) if gone(key)])
-        if after != before:
-            whole = after.cardinality == len(keys)
-            found.append(FileDelete(file, (vector,) if vector else (), before, after, whole))
-    return found
+class Late(LanceCommitter):
+    """Lets something happen after the files are written."""
+
+    between: Callable[[], object]
+
+    def commit(self, *given: Any) -> int:
+        self.between()
+        return super().commit(*given)
 
 
 def delete(path: Path | str, gone: Callable[[int], bool], between: Callable[[], object] = lambda: None) -> int:
     """Delete keys in one attempt, with `between` after the files are written."""
-    found = LanceCommitter(open_table(path))  # type: ignore[arg-type]
-    base = found.current()
-    found.check(base)
-    deletes = plan(base, gone)
-    with new_files() as files:
-        written = found.write(base, [one for one in deletes if not one.whole], files)
-        between()
-        return found.commit(base, deletes, written, files)
+    committer = Late(open_table(path))  # type: ignore[arg-type]
+    committer.between = between
+    return run(committer, Where("key", gone), retries=0).snapshot
 
 
 def assert_clean(path: Path | str) -> None:
