@@ -151,7 +151,6 @@ class LanceCommitter(Committer[LanceSnapshot]):
 
     def __init__(self, table: LanceTable) -> None:
         self._table = table
-        table.folder.storage.reopen(table.location)
 
     def current(self) -> LanceSnapshot:
         """Return the newest version; see `Committer.current`."""

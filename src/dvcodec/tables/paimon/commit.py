@@ -51,18 +51,6 @@ from dvcodec.core.vector import DvLocation, StoredFrame
 from dvcodec.io import open_sink
 from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
 from dvcodec.io.target import local_path, split
-from dvcodec.paimon import (
-    DELETION_VECTORS,
-    TARGET_SIZE,
-    IndexFile,
-    IndexManifestEntry,
-    MetadataFormat,
-    Records,
-    encode_records,
-    read_index_manifest,
-    roll_index_files,
-    write_index_manifest,
-)
 from dvcodec.tables.deleting.run import Committer, Written, check_next, check_read_back
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -94,12 +82,12 @@ class _Deleted:
     entry: ManifestEntry
     record: dict[str, Any]
     manifest: str
-    stored: Records
+    stored: paimon.Records
 
 
 def write_lists(
     folder: Folder, state: SnapshotRecord, removed: Sequence[DataFile], layout: Layout, new_file: NewFile
-) -> tuple[dict[str, str | int], MetadataFormat]:
+) -> tuple[dict[str, str | int], paimon.MetadataFormat]:
     """Write both manifest lists, and manifests that delete data files.
 
     Args:
@@ -136,7 +124,7 @@ def write_lists(
     return found, like.format
 
 
-def _write(folder: Folder, name: str, like: Records, records: Sequence[dict[str, Any]]) -> int:
+def _write(folder: Folder, name: str, like: paimon.Records, records: Sequence[dict[str, Any]]) -> int:
     """Write a file into the folder of manifests, in the format and schema of another; return its size in bytes.
 
     Raises:
@@ -144,7 +132,7 @@ def _write(folder: Folder, name: str, like: Records, records: Sequence[dict[str,
         OSError: the file cannot be written.
     """
     try:
-        data = encode_records(like.format, like.schema, records)
+        data = paimon.encode_records(like.format, like.schema, records)
     except UsageError as err:
         actual = f"one that they do not fit: {err}"
         raise Unsupported("schema", source=like.source, expected="one for new records", actual=actual) from None
@@ -192,7 +180,7 @@ def _listed(
     }
 
 
-def _wider(one: Records, other: Records) -> Records:
+def _wider(one: paimon.Records, other: paimon.Records) -> paimon.Records:
     """Return the list whose schema has all fields of the other's. One writer writes both lists of a snapshot.
 
     Raises:
@@ -256,8 +244,12 @@ class NewIndex:
         return Written(found, sum({at.path: at.file_size or 0 for at in found.values()}.values()))
 
     def entries(
-        self, old: Sequence[IndexManifestEntry], deletes: Sequence[FileDelete], written: Written, paths: list[str]
-    ) -> tuple[list[IndexManifestEntry], list[str]]:
+        self,
+        old: Sequence[paimon.IndexManifestEntry],
+        deletes: Sequence[FileDelete],
+        written: Written,
+        paths: list[str],
+    ) -> tuple[list[paimon.IndexManifestEntry], list[str]]:
         """Copy vectors that have to move to other files, and return the entries of the new index manifest.
 
         Args:
@@ -303,15 +295,17 @@ class NewIndex:
             else:
                 files = self._roll(bucket, frames, paths) + files
             entries += [
-                IndexManifestEntry.from_index_file(IndexFile.of(file), partition=bucket[0], bucket=bucket[1])
+                paimon.IndexManifestEntry.from_index_file(
+                    paimon.IndexFile.of(file), partition=bucket[0], bucket=bucket[1]
+                )
                 for file in files
             ]
         return entries, unused
 
-    def _moves(self, entry: IndexManifestEntry, names: AbstractSet[str]) -> bool:
+    def _moves(self, entry: paimon.IndexManifestEntry, names: AbstractSet[str]) -> bool:
         """Whether an index file of a bucket is left out, of which vectors of these data files are replaced."""
         touched = self._one_file or any(meta.data_file in names for meta in entry.vectors or ())
-        return entry.index_type == DELETION_VECTORS and touched
+        return entry.index_type == paimon.DELETION_VECTORS and touched
 
     def _others(
         self, bucket: Bucket, index_files: AbstractSet[str], replaced: AbstractSet[str]
@@ -335,7 +329,9 @@ class NewIndex:
         local = local_path(folder)
         if local is not None:
             local.mkdir(parents=True, exist_ok=True)
-        return roll_index_files(folder, frames, paths, target_size=self._size, storage_options=self._folder.storage)
+        return paimon.roll_index_files(
+            folder, frames, paths, target_size=self._size, storage_options=self._folder.storage
+        )
 
 
 def _bucket_of(vector: DeletionVector) -> Bucket:
@@ -390,7 +386,7 @@ def index_target_size(schema: TableSchema) -> int:
     """
     text = schema.options.get(_TARGET_SIZE)
     if text is None:
-        return TARGET_SIZE
+        return paimon.TARGET_SIZE
     match = re.fullmatch(r"([0-9]{1,18})\s*([a-z]*)", text.strip().lower())
     if match is None or (match[2] or "b") not in _UNITS:
         what, expected = f"table option {_TARGET_SIZE}", "a size like 2 mb"
@@ -465,9 +461,9 @@ def _check_state(base: PaimonSnapshot, state: SnapshotRecord, schema: TableSchem
         raise Unsupported("options of file paths", source=schema.source, expected=expected, actual=now)
     if state.index_manifest is not None:
         manifest = base.table.folder.join(f"manifest/{state.index_manifest}")
-        for entry in read_index_manifest(manifest, storage_options=base.table.folder.storage):
-            if entry.index_type != DELETION_VECTORS:
-                expected, actual = DELETION_VECTORS, repr(entry.index_type)
+        for entry in paimon.read_index_manifest(manifest, storage_options=base.table.folder.storage):
+            if entry.index_type != paimon.DELETION_VECTORS:
+                expected, actual = paimon.DELETION_VECTORS, repr(entry.index_type)
                 raise Unsupported("_INDEX_TYPE", source=manifest, expected=expected, actual=actual)
 
 
@@ -491,11 +487,10 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
 
     def __init__(self, table: PaimonTable) -> None:
         self._folder = table.folder
-        self._reopen()
 
     def current(self) -> PaimonSnapshot:
         """Return the newest snapshot in the newest schema; see `Committer.current`."""
-        self._reopen()
+        self._folder.storage.reopen(self._folder.location)
         return PaimonTable(self._folder).snapshot()
 
     def check(self, base: PaimonSnapshot) -> None:
@@ -563,12 +558,12 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         old = []
         if state.index_manifest is not None:
             source = folder.join(f"manifest/{state.index_manifest}")
-            old = read_index_manifest(source, limits=folder.storage.limits, storage_options=folder.storage)
+            old = paimon.read_index_manifest(source, limits=folder.storage.limits, storage_options=folder.storage)
         entries, unused = NewIndex(base, self.dropped).entries(old, deletes, written, files)
         index_manifest = new_file("index-manifest") if entries else None
         if index_manifest is not None:
             target = folder.join(f"manifest/{index_manifest}")
-            write_index_manifest(
+            paimon.write_index_manifest(
                 target, entries, codec=like.codec, file_format=like.name, storage_options=folder.storage
             )
         return self._snapshot(state, schema.id, lists | {"indexManifest": index_manifest}), unused
@@ -603,7 +598,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         Raises:
             CommitConflict: it was.
         """
-        self._reopen()
+        self._folder.storage.reopen(self._folder.location)
         for name, number in (("snapshot", state.id), ("schema", base.schema_id)):
             found = max(numbered(self._folder.names(name), name), default=None)
             if found != number:
@@ -625,10 +620,6 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
 
     def _conflict(self, what: str) -> CommitConflict:
         return CommitConflict(f"{self._folder.location}: {what}")
-
-    def _reopen(self) -> None:
-        """Forget what is known of the table's files."""
-        self._folder.storage.reopen(self._folder.location)
 
 
 def enable(table: PaimonTable, dry_run: bool = False) -> Enabled:
