@@ -127,7 +127,8 @@ def encode(rows: RowSet) -> bytes:
     out[in_dense] = _REVERSED[packed[dense]].reshape(-1)
     out[~in_dense] = rows.to_numpy().astype(np.uint8)[np.repeat(~dense, held)]
     header = VERSION.to_bytes(1, "little") + int(held.sum()).to_bytes(3, "little") + containers.to_bytes(2, "little")
-    return header + _encode_descriptors(sizes.astype(np.uint8)) + out.tobytes()
+    chunks = np.split(sizes.astype(np.uint8), range(_CHUNK, containers, _CHUNK))
+    return header + b"".join(map(_encode_chunk, chunks)) + out.tobytes()
 
 
 def _read_containers(cursor: Cursor, descriptors: Index) -> Index:
@@ -251,12 +252,8 @@ def _unpack(cursor: Cursor, data: Bytes, starts: Index, widths: Index, counts: I
     return np.asarray(pairs >> 16 - (bits & 7) - width & (1 << width) - 1)
 
 
-def _encode_descriptors(descriptors: Bytes) -> bytes:
-    """Encode descriptors with the widths that take the fewest bytes; of equals, the one with the fewest exceptions."""
-    return b"".join(_encode_chunk(descriptors[at : at + _CHUNK]) for at in range(0, len(descriptors), _CHUNK))
-
-
 def _encode_chunk(descriptors: Bytes) -> bytes:
+    """Encode descriptors with the widths that take the fewest bytes; of equals, the one with the fewest exceptions."""
     least = int(descriptors.min())
     values = descriptors - np.uint8(least)
     widest = int(values.max()).bit_length()

@@ -31,25 +31,16 @@ def of_targets(figures: dict[str, Any]) -> str:
     """One row a target, those that were not run yet too."""
     rows = []
     for name in registry.names():
-        found = figures.get(name)
-        about = registry.load(name).about
-        if found is None:
-            rows.append([f"`{name}`", about, *["-"] * 6])
-            continue
-        processor_s = found.get("processor_s")
-        seconds = processor_s or found["seconds"]
-        rows.append(
-            [
-                f"`{name}`",
-                about,
-                f"{found['executions']:,}",
-                f"{seconds:,.0f}{'' if processor_s else ' (wall)'}",
-                f"{found['executions'] / max(seconds, 0.001):,.0f}",
-                f"{found['accepted']:.1%}",
-                f"{found['coverage']:,}",
-                str(len(found["findings"])),
-            ]
-        )
+        found, cells = figures.get(name), ["-"] * 6
+        if found is not None:
+            processor_s = found.get("processor_s")
+            seconds = processor_s or found["seconds"]
+            cells = [
+                f"{found['executions']:,}", f"{seconds:,.0f}{'' if processor_s else ' (wall)'}",
+                f"{found['executions'] / max(seconds, 0.001):,.0f}", f"{found['accepted']:.1%}",
+                f"{found['coverage']:,}", str(len(found["findings"])),
+            ]  # fmt: skip
+        rows.append([f"`{name}`", registry.load(name).about, *cells])
     head = ["target", "what it drives", "executions", "seconds", "a second", "accepted", "coverage", "findings"]
     return table(head, rows)
 

@@ -40,10 +40,6 @@ def histograms(columns: Columns) -> None:
     columns[0][META_DATA][1][SIZE_STATISTICS] = 12, {2: (9, (6, [2, 2, 2]))}
 
 
-def sizes_of_text(columns: Columns) -> None:
-    columns[0][META_DATA][1][SIZE_STATISTICS] = 12, {1: (6, 2)}
-
-
 def unknown_type(columns: Columns) -> None:
     columns[0][META_DATA][1][1] = (5, 2 * 99)
 
@@ -55,11 +51,9 @@ def encrypted(columns: Columns) -> None:
 DAMAGE: dict[str, Callable[[Columns], object]] = {
     "a column more than the schema": more,
     "a column fewer": lambda columns: columns.pop(),
-    "no columns": lambda columns: columns.clear(),
     "no sizes": lambda columns: columns[0].pop(META_DATA),
     "statistics of one byte": short_statistics,
     "histograms of another length": histograms,
-    "sizes of text that is none": sizes_of_text,
     "an unknown type": unknown_type,
     "an encrypted column": encrypted,
 }

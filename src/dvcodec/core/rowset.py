@@ -777,7 +777,9 @@ class RowSet:
         Raises:
             UsageError: see `union`.
         """
-        return all(self._is_in(self._as_set(other)) for other in others)
+        sets = [self._as_set(other).bitmaps for other in others]
+        mine = self._load().items()
+        return all(key in theirs and bitmap.issubset(theirs[key]) for theirs in sets for key, bitmap in mine)
 
     def issuperset(self, *others: Positions) -> bool:
         """Return whether every position of each of `others` is in this set.
@@ -793,15 +795,9 @@ class RowSet:
         Raises:
             UsageError: see `union`.
         """
-        return not any(self._meets(self._as_set(other)) for other in others)
-
-    def _is_in(self, other: RowSet) -> bool:
-        theirs = other.bitmaps
-        return all(key in theirs and bitmap.issubset(theirs[key]) for key, bitmap in self._load().items())
-
-    def _meets(self, other: RowSet) -> bool:
-        theirs = other.bitmaps
-        return any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
+        sets = [self._as_set(other).bitmaps for other in others]
+        mine = self._load().items()
+        return not any(key in theirs and bitmap.intersect(theirs[key]) for theirs in sets for key, bitmap in mine)
 
     def _of(self, bitmaps: dict[int, FrozenBitMap]) -> Self:
         """Return the set of these bitmaps, with ascending keys; empty ones are dropped."""
