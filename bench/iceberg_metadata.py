@@ -21,7 +21,7 @@ from typing import Any
 from dvcodec import RowSet
 from dvcodec.core import avro
 from dvcodec.iceberg import manifest_entry, write_deletion_vectors
-from dvcodec.tables.iceberg.manifest_schemas import ADDED, DATA, DELETES, FILE_COLUMNS, entry_schema, list_schema
+from dvcodec.tables.iceberg.entries import ADDED, DATA, DELETES, FILE_COLUMNS, entry_schema, list_schema
 from report import machine
 from table_metadata import FILES, in_process, show, whole
 

@@ -41,6 +41,7 @@ OF_SNAPSHOTS = ("audit", "contradictions", "counts", "engines", "history", "live
 OF_AUDITS = ("audit", "contradictions", "engines", "footer_bounds")
 SLOW = ("--ignore-glob=*/test_races.py", "--ignore-glob=*/test_random_deletes.py")
 OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
+FORMATS = ("delta", "iceberg", "lance", "paimon", "scorch")
 ROOMS = {
     "core": ("core", "tests/core"),
     "batch": ("core/batch.py", "tests/core"),
@@ -58,6 +59,7 @@ ROOMS = {
     "convert": ("tables/convert.py", "tests/tables/test_convert.py"),
     "repair": ("tables/repair.py", "tests/tables/test_repair.py"),
     "tables": ("tables", "tests/tables", *SLOW),
+    **{f"tables/{one}": (f"tables/{one}", f"tests/tables/{one}") for one in FORMATS},
     "limits": ("tables", "tests/limits", *(f"tests/tables/test_{x}.py" for x in OF_LIMITS)),
     "io": ("io", *(f"tests/test_{x}.py" for x in OF_IO), *(f"tests/lake/test_{x}.py" for x in OF_STORES)),
     "report": ("report", "tests/report", "--ignore-glob=*/test_browser.py"),
@@ -254,10 +256,11 @@ class Reach:
     @classmethod
     def of(cls, room: str, folder: Path) -> Reach:
         """From this folder; the tests run where it has none of this room yet."""
-        seconds, data = folder / f"{room}.json", folder / f"{room}.coverage"
+        name = room.replace("/", "-")
+        seconds, data = folder / f"{name}.json", folder / f"{name}.coverage"
         if not seconds.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            configuration = folder / f"{room}.cfg"
+            configuration = folder / f"{name}.cfg"
             configuration.write_text(CONFIGURATION.replace("{data}", str(data)))
             command = [sys.executable, "-m", "coverage", "run", f"--rcfile={configuration}", "-m", *PYTEST]
             path = os.pathsep.join([str(SOURCE), str(TESTS)])

@@ -25,8 +25,7 @@ from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
-from dvcodec.tables.iceberg.manifest_schemas import DELETES
+from dvcodec.tables.iceberg.entries import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.metadata import parse_type, read_schema, read_snapshot

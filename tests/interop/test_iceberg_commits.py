@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables import audit, enable, live_batches, open_table, upgrade_deletes
+from dvcodec.tables import audit, enable, open_table, upgrade_deletes
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -20,6 +20,7 @@ from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_commits import STOP, Predicate, first, left, positions, second
 from interop.test_iceberg_rest import Server
+from samples.rows import ids
 from tables.iceberg.deleting import delete
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -216,12 +217,6 @@ def delete_files(engines: Engines, name: str, root: str) -> list[list[Any]]:
     return engines.ask("iceberg-sql", name=name, statement=f"SELECT {columns} FROM {{table}}.delete_files")  # type: ignore[no-any-return]
 
 
-def live_ids(root: str) -> list[int]:
-    return sorted(
-        number for batch in live_batches(open_table(root), columns=["id"]) for number in batch["id"].to_pylist()
-    )
-
-
 def test_equality_deletes_become_vectors(engines: Engines) -> None:
     """Of a table of version 2, which is upgraded here: Spark reads the same rows before and after, and goes on."""
     root = engines.ask("iceberg-create", name="equal", files=2, stop=STOP, version=2)
@@ -237,12 +232,12 @@ def test_equality_deletes_become_vectors(engines: Engines) -> None:
     before = engines.read("iceberg", name="equal")
     assert 5 not in before
     assert STOP + 2 in before
-    assert live_ids(root) == before
+    assert ids(root) == before
     assert enable(open_table(root)).changes
     assert engines.read("iceberg", name="equal") == before
     done = upgrade_deletes(open_table(root))
     assert done.equality_deletes == 2
-    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == live_ids(root) == before
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == ids(root) == before
     statement = "SELECT content, count(*) FROM {table}.delete_files GROUP BY content"
     ((content, _),) = engines.ask("iceberg-sql", name="equal", statement=statement)
     assert content == 1

@@ -12,7 +12,7 @@ import pytest
 
 import amounts
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
+from dvcodec.core.errors import CommitUnknown, UsageError
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
@@ -111,18 +111,6 @@ def test_a_table_as_a_spark_session_names_it(server: Server, catalog: Any, craft
     gone: Any = Session("/wh/t", "iceberg", **lake(type="rest", uri=server.uri))
     with pytest.raises(UsageError, match=r"NoSuchTable.*load_catalog\('lake', ..\).load_table\('db.nothing'\)"):
         named.resolve(gone, "lake.db.nothing")
-
-
-def test_a_stale_commit_is_refused(catalog: Any, crafted: IcebergFiles) -> None:
-    a = crafted.paths["a"]
-    writer = committer(from_catalog(catalog, name_of(crafted)))
-    base = writer.current()
-    delete(writer, {a: RowSet([5])})
-    files = set(crafted.folder.rglob("*"))
-    with pytest.raises(CommitConflict, match=r"(?s)branch main.*changed"):
-        delete(writer, {a: RowSet([6])}, base=base)
-    assert set(crafted.folder.rglob("*")) == files
-    assert live(catalog, crafted) == 45 - 4
 
 
 def test_a_lost_answer_is_no_second_commit(server: Server, catalog: Any, crafted: IcebergFiles) -> None:

@@ -6,7 +6,7 @@ Each maker writes a table and names the findings of its audit. tests/interop/tes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,33 +27,67 @@ DELETED = RowSet([1, 5, 7])
 VECTORS = "deletionVectors"
 ON = {"delta.enableDeletionVectors": "true"}
 MAPPED = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
-Change = Callable[[dict[str, Any]], None]
+Action = dict[str, Any]
+Edit = Callable[[list[Action], Path], object]
+"""Changes the actions of a commit of this log."""
+NTZ = "timestampNtz"
 
 
-def protocol(reader: int, writer: int, readers: list[str] | None = None, writers: list[str] | None = None) -> Change:
-    def change(actions: dict[str, Any]) -> None:
-        lists = {"readerFeatures": readers, "writerFeatures": writers}
-        versions = {"minReaderVersion": reader, "minWriterVersion": writer}
-        actions["protocol"] = versions | {name: found for name, found in lists.items() if found is not None}
+def edit(kind: str, change: Callable[[Action], object]) -> Edit:
+    """Change all actions of a kind."""
 
-    return change
+    def run(actions: list[Action], log: Path) -> None:
+        for action in actions:
+            if kind in action:
+                change(action[kind])
 
-
-def properties(found: Mapping[str, str]) -> Change:
-    def change(actions: dict[str, Any]) -> None:
-        actions["metaData"]["configuration"] = dict(found)
-
-    return change
+    return run
 
 
-def mapped(actions: dict[str, Any]) -> None:
+def both(*edits: Edit) -> Edit:
+    def run(actions: list[Action], log: Path) -> None:
+        for one in edits:
+            one(actions, log)
+
+    return run
+
+
+def protocol(reader: int, writer: int, readers: list[str] | None = None, writers: list[str] | None = None) -> Edit:
+    found: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
+    lists = {"readerFeatures": readers, "writerFeatures": writers}
+    found |= {name: features for name, features in lists.items() if features is not None}
+
+    def change(action: Action) -> None:
+        action.clear()
+        action.update(found)
+
+    return edit("protocol", change)
+
+
+def properties(found: Mapping[str, str]) -> Edit:
+    return edit("metaData", lambda metadata: metadata.update(configuration=dict(found)))
+
+
+def mapped(actions: list[Action], log: Path) -> None:
     """Call the column ``col-1`` in data files, as column mapping does."""
     metadata = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
-    field = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
-    actions["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": [field]})
+    columns(column("id", "long", metadata))(actions, log)
+    if any("metaData" in action for action in actions):
+        for path in log.parent.glob("*.parquet"):
+            pq.write_table(pq.read_table(path).rename_columns(["col-1"]), path)
+    edit("add", lambda found: found.update(size=(log.parent / found["path"]).stat().st_size))(actions, log)
 
 
-DELTA: dict[str, tuple[tuple[Change, ...], list[str]]] = {
+def column(name: str, kind: Any, metadata: Mapping[str, Any] | None = None) -> Action:
+    return {"name": name, "type": kind, "nullable": True, "metadata": dict(metadata or {})}
+
+
+def columns(*fields: Action) -> Edit:
+    text = json.dumps({"type": "struct", "fields": list(fields)})
+    return edit("metaData", lambda found: found.update(schemaString=text))
+
+
+DELTA: dict[str, tuple[tuple[Edit, ...], list[str]]] = {
     "healthy": ((), []),
     "old protocol": ((protocol(1, 2),), ["delta-protocol"]),
     "legacy protocol": ((protocol(2, 5),), ["delta-protocol"]),
@@ -86,62 +120,26 @@ DELTA: dict[str, tuple[tuple[Change, ...], list[str]]] = {
 
 def make_delta(name: str, folder: Path) -> list[str]:
     changes, findings = DELTA[name]
-    delta_log.restored_table(folder)
-    log = sorted((folder / "_delta_log").glob("*.json"))
-    commits = [[json.loads(line) for line in path.read_text().splitlines()] for path in log]
-    first = {kind: action for one in commits[0] for kind, action in one.items() if kind in ("protocol", "metaData")}
-    for change in changes:
-        change(first)
-    for one in commits[0]:
-        one.update({kind: action for kind, action in first.items() if kind in one})
-    if mapped in changes:
-        for path in folder.glob("*.parquet"):
-            pq.write_table(pq.read_table(path).rename_columns(["col-1"]), path)
-        for one in (action for commit in commits for action in commit if "add" in action):
-            one["add"]["size"] = (folder / one["add"]["path"]).stat().st_size
-    for path, actions in zip(log, commits, strict=True):
-        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    _edited(folder, range(3), both(*changes))
     return findings
 
 
+def _edited(folder: Path, versions: Collection[int], change: Edit) -> None:
+    """Write the table, and change commits of its log."""
+    delta_log.restored_table(folder)
+    for version, path in enumerate(sorted((folder / "_delta_log").glob("*.json"))):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        if version in versions:
+            change(actions, path.parent)
+        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
 # ---------------------------------------------------------------------- Delta's log: the same rows
-
-Action = dict[str, Any]
-Edit = Callable[[list[Action], Path], object]
-NTZ = "timestampNtz"
-
-
-def edit(kind: str, change: Callable[[Action], object]) -> Edit:
-    """Change all actions of a kind."""
-
-    def run(actions: list[Action], log: Path) -> None:
-        for action in actions:
-            if kind in action:
-                change(action[kind])
-
-    return run
 
 
 def protocol_of(writer: int, readers: list[str], writers: list[str]) -> Edit:
     lists = {"readerFeatures": [VECTORS, *readers], "writerFeatures": [VECTORS, *writers]}
     return edit("protocol", lambda found: found.update({"minReaderVersion": 3, "minWriterVersion": writer} | lists))
-
-
-def both(*edits: Edit) -> Edit:
-    def run(actions: list[Action], log: Path) -> None:
-        for one in edits:
-            one(actions, log)
-
-    return run
-
-
-def column(name: str, kind: Any, metadata: Mapping[str, Any] | None = None) -> Action:
-    return {"name": name, "type": kind, "nullable": True, "metadata": dict(metadata or {})}
-
-
-def columns(*fields: Action) -> Edit:
-    text = json.dumps({"type": "struct", "fields": list(fields)})
-    return edit("metaData", lambda found: found.update(schemaString=text))
 
 
 def mapped_columns(*fields: Action) -> Edit:
@@ -205,12 +203,7 @@ LOGS: dict[str, tuple[Edit, list[str]]] = {
 
 def make_log(name: str, folder: Path) -> list[str]:
     change, findings = LOGS[name]
-    delta_log.restored_table(folder)
-    for version, path in enumerate(sorted((folder / "_delta_log").glob("*.json"))):
-        actions = [json.loads(line) for line in path.read_text().splitlines()]
-        if name != "add of another vector, encoded" or version == 2:
-            change(actions, path.parent)
-        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    _edited(folder, (2,) if name == "add of another vector, encoded" else range(3), change)
     return findings
 
 

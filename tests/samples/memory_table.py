@@ -28,7 +28,7 @@ from dvcodec.tables import (
     TableKind,
 )
 from dvcodec.tables.folder import PathMatcher
-from dvcodec.tables.iceberg.vectors import check_vectors
+from dvcodec.tables.iceberg.deletes import check_vectors
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches

@@ -24,7 +24,7 @@ from dvcodec.io.store.errors import store_error
 from dvcodec.tables import DataFile, DeletionVector, Snapshot, Table, audit, live_batches, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.metadata.json_fields import MAX_DIGITS, parse_decimal
 from dvcodec.tables.writing import put_once
 from samples.delta_table import build_delta

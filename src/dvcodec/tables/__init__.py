@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
-    from dvcodec.tables.iceberg.rewrite_deletes import (
+    from dvcodec.tables.iceberg.commit import (
         CompactedDeletes,
         UpgradedDeletes,
         compact_deletes,
@@ -93,7 +93,7 @@ _HOMES = {
     "deleting": ("Deletion", "delete"),
     "model": ("Consequence", "Enabled"),
     "snapshots.findings": ("Finding", "Severity"),
-    "iceberg.rewrite_deletes": ("CompactedDeletes", "UpgradedDeletes", "compact_deletes", "upgrade_deletes"),
+    "iceberg.commit": ("CompactedDeletes", "UpgradedDeletes", "compact_deletes", "upgrade_deletes"),
     "snapshots.live": ("deleted_rows", "export_live", "live_batches"),
     "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
     "snapshots.scanning": ("Scan", "rewrite_candidates", "scan", "totals"),

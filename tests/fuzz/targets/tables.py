@@ -17,8 +17,7 @@ from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import Manifest, read_manifest
-from dvcodec.tables.iceberg.manifest_schemas import DATA, DELETES
+from dvcodec.tables.iceberg.entries import DATA, DELETES, Manifest, read_manifest
 from dvcodec.tables.iceberg.rows import read_name_mapping
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests

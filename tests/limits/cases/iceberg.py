@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.entries import Manifest, read_list, read_manifest
-from dvcodec.tables.iceberg.manifest_schemas import DELETES
+from dvcodec.tables.iceberg.entries import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from limits.cases.avro import FLAT, avro_file
 from limits.cases.parquet import LARGE_FOOTER

@@ -21,7 +21,7 @@ from dvcodec.tables import audit, commit_repair, delete, open_table, repair_plan
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import Backoff, Retries, StreamBatch, batch_number, run
-from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes
+from dvcodec.tables.iceberg.commit import upgrade_deletes
 from dvcodec.tables.model import Deletion
 from samples.delta_table import DeltaBuilder, rows_from
 from samples.iceberg_table import Commit, build_iceberg

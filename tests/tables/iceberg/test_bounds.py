@@ -13,8 +13,8 @@ import pytest
 
 from cases import each
 from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.iceberg.rows import ColumnStatistics, bounds_of
 from dvcodec.tables.iceberg.schema import SchemaColumns
-from dvcodec.tables.iceberg.statistics import ColumnStatistics, bounds_of
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column
@@ -80,18 +80,14 @@ def test_values(kind: Any, data: bytes, expected: Any) -> None:
     assert (None if found is None else found.as_py()) == expected
 
 
-def test_nanoseconds() -> None:
+def test_nanoseconds_and_floats() -> None:
+    """Bounds of floats are those of values other than NaN: they hold where there is none."""
     assert lower("timestamp_ns", struct.pack("<q", 1)).value == 1
     assert lower("timestamptz_ns", DAY).value == 20_000 * 86_400 * 10**9
-
-
-def test_floats() -> None:
-    """Bounds are those of values other than NaN: they hold where there is none."""
     one, nan = struct.pack("<f", 1.5), struct.pack("<d", float("nan"))
-    assert lower("double", one, nans=0).as_py() == 1.5
-    assert lower("double", struct.pack("<d", -1), nans=0).as_py() == -1
-    assert lower("float", one, nans=1) is None
-    assert lower("double", nan, nans=0) is None
+    found = [lower("double", data, nans=0).as_py() for data in (one, struct.pack("<d", -1))]
+    assert found == [1.5, -1]
+    assert lower("float", one, nans=1) is lower("double", nan, nans=0) is None
 
 
 @each(

@@ -62,8 +62,11 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert (record.info.parent, record.info.operation, record.sequence_number) == (1, "append", 2)
     assert (record.manifest_list, record.schema_id, record.encrypted) == ("/t/metadata/snap-2.avro", None, False)
     assert found.specs == {0: (), 3: (PartitionField(1000, 4, "d", "day"),)}
-    assert set(found.schemas) == {0, 1}
-    assert found.name_mapping == "[]"
+    assert (set(found.schemas), found.name_mapping) == ({0, 1}, "[]")
+    times = {5: 30, 6: 10, 7: 20}
+    snapshots = [snapshot(one, **{"sequence-number": 0, "timestamp-ms": at}) for one, at in times.items()]
+    found = read(tmp_path, VALID | {"snapshots": snapshots, "current-snapshot-id": 6})
+    assert list(found.snapshots) == [7, 5, 6]  # of one sequence number, by time
 
 
 TEXT = json.dumps(VALID | {"properties": {"owner": "x" * 100_000 + secrets.token_hex(50_000)}}).encode()
@@ -89,11 +92,10 @@ def test_gzip(tmp_path: Path, data: bytes) -> None:
         (GZIPPED[:20] + bytes(20) + GZIPPED[40:], NotCanonical, "gzip: expected a valid stream"),
         (GZIPPED[:-6] + bytes(6), NotCanonical, "gzip: expected a valid stream, found CRC"),
         (GZIPPED + b"garbage", NotCanonical, "gzip: expected a valid stream, found Not a gzipped file"),
-        (GZIPPED + b"\x1f", NotCanonical, "gzip: expected a valid stream"),
         (GZIPPED + b"\x1f\x8bx" * 9, NotCanonical, "gzip: expected a valid stream"),
         (GZIPPED * 2, NotCanonical, "table metadata: expected JSON"),
     ],
-    ids=["cut", "a member cut", "damaged", "checksum", "garbage", "half a magic", "no header", "document"],
+    ids=["cut", "a member cut", "damaged", "checksum", "garbage", "no header", "document"],
 )
 def test_damaged_gzip(tmp_path: Path, data: bytes, error: type[DecodeError], why: str) -> None:
     path = tmp_path / "v1.metadata.json"
@@ -117,18 +119,10 @@ def test_version_1_counts_partition_fields(tmp_path: Path) -> None:
     assert list(found.schemas) == [0]
 
 
-def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
-    times = {5: 30, 6: 10, 7: 20}
-    snapshots = [snapshot(one, **{"sequence-number": 0, "timestamp-ms": at}) for one, at in times.items()]
-    found = read(tmp_path, VALID | {"snapshots": snapshots, "current-snapshot-id": 6})
-    assert list(found.snapshots) == [7, 5, 6]
-
-
 @each(
     ("change", "match"),
     [
         ({"format-version": None}, "format-version: expected an integer, found nothing"),
-        ({"format-version": True}, "format-version: expected an integer, found True"),
         ({"format-version": 4}, "format-version: expected 1, 2, 3, found 4"),
         ({"location": None}, "location: expected a string, found nothing"),
         ({"location": "a\0"}, "location: expected a path"),
@@ -138,17 +132,14 @@ def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
         ({"current-schema-id": 9}, "current-schema-id: expected one of schemas, found 9"),
         ({"current-snapshot-id": 9}, "current-snapshot-id: expected one of snapshots, found 9"),
         ({"current-snapshot-id": 2**63}, "current-snapshot-id: expected -9"),
-        ({"current-snapshot-id": "2"}, "current-snapshot-id: expected an integer, found '2'"),
         ({"partition-specs": [{"spec-id": 0}]}, r"partition-specs\[0\].fields: expected an array, found nothing"),
         ({"properties": []}, "properties: expected an object, found an array"),
         ({"metadata-log": [{}]}, r"metadata-log\[0\].metadata-file: expected a string"),
         ({"statistics": [{"statistics-path": 1}]}, r"statistics\[0\].statistics-path: expected a string, found 1"),
         ({"snapshots": [snapshot(2), snapshot(2)]}, r"snapshots\[1\].snapshot-id: .* 2 twice"),
         ({"snapshots": [snapshot(2, **{"manifest-list": None})]}, r"snapshots\[0\].manifest-list: expected a path"),
-        ({"snapshots": [snapshot(2, **{"manifest-list": ""})]}, r"snapshots\[0\].manifest-list: expected a path"),
         ({"snapshots": [snapshot(2, **{"sequence-number": -1})]}, r"snapshots\[0\].sequence-number: expected 0 to"),
         ({"snapshots": [snapshot(2, summary=[])]}, r"snapshots\[0\].summary: expected an object"),
-        ({"snapshots": [snapshot(2, **{"parent-snapshot-id": 2})]}, "snapshots: .* 2 is its own ancestor"),
         (
             {"snapshots": [snapshot(one, **{"parent-snapshot-id": one % 3 + 1}) for one in (1, 2, 3)]},
             "snapshots: expected parents that lead to a first snapshot",
@@ -193,7 +184,6 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     ("names", "hint", "latest"),
     [
         (["v1.metadata.json", "v2.metadata.json"], None, "v2.metadata.json"),
-        (["v9.metadata.json", "v10.metadata.json"], None, "v10.metadata.json"),
         (["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"], "2", "v3.metadata.json"),
         (["v1.metadata.json", "v2.metadata.json", "v9.metadata.json"], "1\n", "v2.metadata.json"),
         (["v1.metadata.json", "v3.metadata.json"], "", "v3.metadata.json"),
@@ -234,20 +224,14 @@ def test_of_a_hint_at_nothing_only_a_number_is_shown(tmp_path: Path, hint: str) 
         find_metadata(Folder(str(tmp_path)))
 
 
-@each(
-    ("names", "match"),
-    [
+def test_no_latest_file(tmp_path: Path) -> None:
+    for names, match in (
         ([], r"no .*metadata.json below metadata"),
-        (
-            ["00002-a.metadata.json", "00002-b.metadata.json"],
-            r"00002-a.metadata.json and 00002-b.metadata.json share version 2",
-        ),
-    ],
-)
-def test_no_latest_file(tmp_path: Path, names: list[str], match: str) -> None:
-    fill(tmp_path, names, None)
-    with pytest.raises(UsageError, match=match):
-        find_metadata(Folder(str(tmp_path)))
+        (["00002-a.metadata.json", "00002-b.metadata.json"], r"00002-a.* and 00002-b.metadata.json share version 2"),
+    ):
+        fill(tmp_path, names, None)
+        with pytest.raises(UsageError, match=match):
+            find_metadata(Folder(str(tmp_path)))
 
 
 def fill(folder: Path, names: list[str], hint: str | None) -> None:

@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +16,7 @@ from dvcodec.core.errors import DvcodecError
 from dvcodec.core.limits import Limits
 from dvcodec.iceberg import FILE_PATH, POS, write_position_deletes
 from dvcodec.io import Storage
-from dvcodec.tables import audit, live_batches, open_table, scan
+from dvcodec.tables import audit, open_table, scan
 from dvcodec.tables.iceberg import deletes, snapshot
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes, read_small
 from samples.iceberg_table import Commit, build_iceberg
@@ -106,20 +105,6 @@ def test_damaged_bytes(tmp_path: Path) -> None:
     assert check(files | {str(path): 3}) < len(files)
 
 
-def test_deletes_of_partitions(tmp_path: Path) -> None:
-    """Live rows are without those that many files of a partition delete, which are read together too."""
-    names = ["a.parquet", "b.parquet"]
-    deletes = [{name: RowSet([n]) for name in names} for n in range(6)]
-    commits = [Commit(deletes=[one], scope=None, operation="delete") for one in deletes]
-    build_iceberg(tmp_path, Commit(data=dict.fromkeys(names, 20)), *commits, version=2)
-    table = open_table(tmp_path)
-    assert {vector.data_file for vector in table.snapshot().vectors} == {None}
-    assert sum(batch.num_rows for batch in live_batches(table)) == 28
-    sorted((tmp_path / "data").glob("deletes-*"))[3].unlink()
-    with pytest.raises(FileNotFoundError):
-        list(live_batches(open_table(tmp_path)))
-
-
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table gives the same deleted rows and findings either way, damage included; its good files are opened once."""
     names = ["a.parquet", "b.parquet"]
@@ -205,16 +190,3 @@ def test_limits(tmp_path: Path) -> None:
     with_fifo = tmp_path / "pipe"
     os.mkfifo(with_fifo)
     assert read_small([(str(with_fifo), 1), (str(tmp_path), 1), ("\0", 1)], Storage()) == {}
-
-
-def test_remote(tmp_path: Path) -> None:
-    names = [f"{number}.parquet" for number in range(12)]
-    files = fsspec.filesystem("memory")
-    for name in names:
-        write_position_deletes(tmp_path / name, {"a": RowSet([1])})
-    files.put(str(tmp_path), "/small-deletes", recursive=True)
-    try:
-        found = read_small([(f"memory://small-deletes/{name}", 1) for name in [*names, "none"]], Storage())
-        assert [one.rows for one in found.values()] == [{"a": RowSet([1])}] * 12
-    finally:
-        files.rm("/small-deletes", recursive=True)

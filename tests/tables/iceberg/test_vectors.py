@@ -27,8 +27,7 @@ from dvcodec.puffin import PuffinWriter, rewrite_paths
 from dvcodec.tables import DeletionVector, Folder
 from dvcodec.tables.folder import PathMatcher
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.vectors import check_vectors
+from dvcodec.tables.iceberg.deletes import check_vectors, read_deletes
 from dvcodec.tables.snapshots.findings import Finding
 from samples.iceberg_table import VECTOR, altered, build_iceberg
 
@@ -147,16 +146,6 @@ def made(tmp_path: Path) -> tuple[str, list[DeletionVector]]:
     ]
 
 
-def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
-    return [(finding.check, str(finding.data_file)) for finding in check(path, vectors)]
-
-
-def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> None:
-    path = str(tmp_path / "v.puffin")
-    first, _ = described(path, A | TWO, {"referenced_data_file": "file:/t/data//a.parquet"} | TWO)
-    assert failed(path, [first]) == [("one-vector-per-file", "None")]
-
-
 def described(
     path: str, *footer: dict[str, str], kind: str = "deletion-vector-v1", number: int = -1
 ) -> list[DeletionVector]:
@@ -202,50 +191,34 @@ def test_what_the_footer_says_of_a_vector(
     assert all((one.vectors, one.data_file) == ((vector,), "/t/data/a.parquet") for one in findings)
 
 
-def test_two_records_of_one_data_file_are_for_the_snapshot_to_report(tmp_path: Path) -> None:
-    path = str(tmp_path / "v.puffin")
-    vectors = described(path, A | TWO, A | TWO)
-    assert check(path, vectors) == []
-    assert failed(path, vectors[1:]) == [("one-vector-per-file", "/t/data/a.parquet")]
-
-
-def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:
-    """Two vectors of equal cardinality and size: only the blob's own property decides."""
-    path, (one, two) = made
-    swapped = [replace(one, offset=two.offset), replace(two, offset=one.offset)]
-    assert failed(path, swapped) == [
-        ("referenced-data-file", one.data_file),
-        ("referenced-data-file", two.data_file),
-    ]
-
-
-def test_a_stale_path(made: tuple[str, list[DeletionVector]]) -> None:
-    path, vectors = made
-    rewrite_paths(path, path, lambda old: f"/older{old}")
-    names = [name for name, _ in failed(path, vectors)]
-    assert names == ["stale-blob-path", "stale-blob-path"]
-
-
-def test_valid_vectors_and_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> None:
-    path, vectors = made
-    assert check(path, vectors) == []
-    assert failed(path, [replace(one, data_file=f"file://{one.data_file}") for one in vectors]) == []
-
-
-def test_a_wrong_range(made: tuple[str, list[DeletionVector]]) -> None:
+def test_records_held_against_the_footer(made: tuple[str, list[DeletionVector]], tmp_path: Path) -> None:
+    """Of two vectors of equal cardinality and size, only the blob's own property decides which is which."""
     path, (one, two) = made
     assert one.size is not None
-    found = check(path, [replace(one, size=one.size - 1), replace(two, offset=9)])
-    assert [(finding.check, finding.actual) for finding in found] == [
-        ("blob-at-range", f"{one.size} bytes there"),
-        ("blob-at-range", "no blob there"),
-    ]
-
-
-def test_two_records_of_one_range(made: tuple[str, list[DeletionVector]]) -> None:
-    path, (one, _) = made
     other = replace(one, data_file="/t/data/c.parquet")
-    assert failed(path, [one, other]) == [("referenced-data-file", "/t/data/c.parquet")]
+    mixed = "referenced-data-file"
+    cases: list[tuple[list[DeletionVector], list[tuple[str, DeletionVector, Any]]]] = [
+        ([one, two], []),
+        ([replace(one, data_file=f"file://{one.data_file}"), two], []),
+        (
+            [replace(one, offset=two.offset), replace(two, offset=one.offset)],
+            [(mixed, one, two.data_file), (mixed, two, one.data_file)],
+        ),
+        ([one, other], [(mixed, other, one.data_file)]),
+        ([replace(one, size=one.size - 1)], [("blob-at-range", one, f"{one.size} bytes there")]),
+        ([replace(two, offset=9)], [("blob-at-range", two, "no blob there")]),
+    ]
+    for vectors, found in cases:
+        findings = [(finding.check, finding.data_file, finding.actual) for finding in check(path, vectors)]
+        assert findings == [(name, vector.data_file, actual) for name, vector, actual in found]
+    rewrite_paths(path, path, lambda old: f"/older{old}")
+    assert [finding.check for finding in check(path, [one, two])] == ["stale-blob-path"] * 2
+    # of two vectors of a data file, the snapshot reports those that it has itself
+    twice = str(tmp_path / "twice.puffin")
+    vectors = described(twice, A | TWO, {"referenced_data_file": "file:/t/data//a.parquet"} | TWO)
+    for some, named in ((vectors, ()), (vectors[:1], (None,)), (vectors[1:], ("/t/data/a.parquet",))):
+        double = [(finding.check, finding.data_file) for finding in check(twice, some)]
+        assert double == [("one-vector-per-file", name) for name in named]
 
 
 def test_position_deletes_are_not_opened(tmp_path: Path) -> None:

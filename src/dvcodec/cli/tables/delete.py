@@ -35,8 +35,8 @@ from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
-from dvcodec.tables.iceberg.rewrite_deletes import compact_deletes as compact
-from dvcodec.tables.iceberg.rewrite_deletes import upgrade_deletes as upgrade
+from dvcodec.tables.iceberg.commit import compact_deletes as compact
+from dvcodec.tables.iceberg.commit import upgrade_deletes as upgrade
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.repair import RepairAction, Repaired, RepairPlan, commit_repair, judge_repair, repair_plan
 from dvcodec.tables.snapshots.findings import Severity

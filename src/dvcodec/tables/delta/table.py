@@ -53,7 +53,7 @@ from dvcodec.tables.delta.rows import (
     read_rows,
 )
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     DataFile,

@@ -20,7 +20,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.target import protocols
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.metadata import Change, changed, forgotten, metadata_bytes, old_metadata, read_members
+from dvcodec.tables.iceberg.metadata import Change, changed, forgotten, metadata_bytes, read_members, remove_old
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -35,33 +35,29 @@ _STORES = {
     "gcs": ("gs", "gcs"),
 }
 """First word of pyiceberg's properties -> protocols of the store that they are for."""
+_KEYS = ("access-key-id", "secret-access-key", "session-token", "region")
+_ACCOUNT = ("account-name", "account-key", "sas-token", "tenant-id", "client-id", "client-secret")
+
+
+def _named(prefix: str, store: str, names: Iterable[str]) -> dict[str, str]:
+    """Return properties whose options have the same names, spelled with underscores."""
+    return {f"{prefix}.{name}": f"{store}_{name.replace('-', '_')}" for name in names}
+
+
 _OPTIONS = {
     "s3": {
-        "client.access-key-id": "aws_access_key_id",
-        "client.secret-access-key": "aws_secret_access_key",
-        "client.session-token": "aws_session_token",
-        "client.region": "aws_region",
+        **_named("client", "aws", _KEYS),
+        **_named("s3", "aws", _KEYS),
         "client.profile-name": "aws_profile",
-        "s3.endpoint": "endpoint",
-        "s3.access-key-id": "aws_access_key_id",
-        "s3.secret-access-key": "aws_secret_access_key",
-        "s3.session-token": "aws_session_token",
-        "s3.region": "aws_region",
         "s3.profile-name": "aws_profile",
+        "s3.endpoint": "endpoint",
         "s3.anonymous": "anonymous",
         "s3.force-virtual-addressing": "aws_virtual_hosted_style_request",
         "s3.proxy-uri": "proxy_url",
         "s3.connect-timeout": "connect_timeout",
         "s3.request-timeout": "timeout",
     },
-    "adls": {
-        "adls.account-name": "azure_storage_account_name",
-        "adls.account-key": "azure_storage_account_key",
-        "adls.sas-token": "azure_storage_sas_token",
-        "adls.tenant-id": "azure_storage_tenant_id",
-        "adls.client-id": "azure_storage_client_id",
-        "adls.client-secret": "azure_storage_client_secret",
-    },
+    "adls": _named("adls", "azure_storage", _ACCOUNT),
     "gcs": {"gcs.service.host": "endpoint"},
 }
 """Properties of pyiceberg's file access -> storage options, the more specific last; other properties are ignored."""
@@ -242,9 +238,7 @@ class CatalogPlace(Place):
         catalog.commit_table(loaded, requirements, updates)
         for location in written:
             new = read_members(location, self._storage)
-            for old in old_metadata(table.folder, location, forgotten(members, new.values)):
-                with suppress(OSError, DvcodecError):
-                    self._storage.remove(old)
+            remove_old(table.folder, location, forgotten(members, new.values))
 
     def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
         """Return the catalog with a metadata writer of our own, based on the file that the swap will compare."""
@@ -340,35 +334,26 @@ def _is_refusal(error: Exception) -> bool:
 
 def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return requirements and updates of a commit, as pyiceberg has them."""
-    from pyiceberg.table.refs import SnapshotRefType  # noqa: PLC0415
-    from pyiceberg.table.snapshots import Snapshot  # noqa: PLC0415
-    from pyiceberg.table.update import (  # noqa: PLC0415
-        AddSnapshotUpdate,
-        AssertCurrentSchemaId,
-        AssertRefSnapshotId,
-        AssertTableUUID,
-        SetSnapshotRefUpdate,
-        UpgradeFormatVersionUpdate,
-    )
+    from pyiceberg.table import refs, snapshots, update  # noqa: PLC0415
 
     requirements: list[Any] = [
-        AssertTableUUID.model_validate({"uuid": members.text("table-uuid")}),
-        AssertRefSnapshotId.model_validate({"ref": change.branch, "snapshot-id": base}),
+        update.AssertTableUUID.model_validate({"uuid": members.text("table-uuid")}),
+        update.AssertRefSnapshotId.model_validate({"ref": change.branch, "snapshot-id": base}),
     ]
     updates: list[Any] = []
     if change.upgrade is not None:
-        updates.append(UpgradeFormatVersionUpdate.model_validate({"format-version": change.upgrade}))
+        updates.append(update.UpgradeFormatVersionUpdate.model_validate({"format-version": change.upgrade}))
     if change.snapshot is not None:
         schema = {"current-schema-id": members.integer("current-schema-id")}  # in which the rows were searched
-        requirements.append(AssertCurrentSchemaId.model_validate(schema))
+        requirements.append(update.AssertCurrentSchemaId.model_validate(schema))
         branch = members.object_if_any("refs").object_if_any(change.branch)
         kept = {
             name: branch.integer_or_none(name)
             for name in ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
         }
-        moved = {"ref-name": change.branch, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id}
-        updates.append(AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)))
-        updates.append(SetSnapshotRefUpdate.model_validate(moved | kept))
+        moved = {"ref-name": change.branch, "type": refs.SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id}
+        updates.append(update.AddSnapshotUpdate(snapshot=snapshots.Snapshot(**change.snapshot)))
+        updates.append(update.SetSnapshotRefUpdate.model_validate(moved | kept))
     return tuple(requirements), tuple(updates)
 
 

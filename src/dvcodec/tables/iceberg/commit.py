@@ -10,15 +10,26 @@ new files of position deletes have the rows that were not deleted before, and al
 
 `enable` makes format version 3 of a table of version 2: Iceberg table spec, "Version 3". Position deletes of the table
 stay valid; rows get ids from now on.
+
+Replaces the deletes of a table by others in one commit, with the same live rows.
+
+The snapshot's operation is ``replace``, as of a compaction: no row is deleted that was not before. Data files stay.
+
+`compact_deletes`: streams leave many small files of position deletes, each of which a scan has to open. Those of a
+table of version 2 are merged into few; equality deletes stay, as with Iceberg Java's ``rewrite_position_delete_files``.
+
+`upgrade_deletes`: position deletes of version 2 and equality deletes become deletion vectors. Readers that know only
+deletion vectors, or only position deletes, read the table afterwards.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from typing import Any, TypeVar
 
 from dvcodec import iceberg
 from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
@@ -38,32 +49,35 @@ from dvcodec.tables.deleting.run import (
     batch_number,
     batch_properties,
     check_read_back,
+    retried,
 )
-from dvcodec.tables.iceberg.deletes import compression_of, new_rows
+from dvcodec.tables.iceberg.deletes import compression_of, new_rows, refuse_encrypted
 from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.metadata import MAIN, Change, number_of, properties_of, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
+from dvcodec.tables.iceberg.snapshot_writer import IcebergWritten, Replacement, SnapshotWriter
 from dvcodec.tables.iceberg.table import IcebergTable, Place, table_of
-from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, Enabled, FileDelete
-from dvcodec.tables.table import Table
-from dvcodec.tables.writing import removed_on_error
+from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletionVector, Enabled, FileDelete
+from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
+from dvcodec.tables.table import Table, check_progress, check_table
+from dvcodec.tables.writing import committing, new_files, refreshed, removed_on_error
+
+Result = TypeVar("Result")
+_RETRIES = {
+    "number": "num-retries",
+    "min_wait_ms": "min-wait-ms",
+    "max_wait_ms": "max-wait-ms",
+    "total_ms": "total-timeout-ms",
+}
+"""Fields of `Retries`, and the ends of their properties' names."""
 
 
 def committer(table: Table) -> IcebergCommitter:
     """Return what commits deletes to a table: to the catalog that it was opened from, else to its folder."""
     return IcebergCommitter(place_of(table), table.reference if isinstance(table, IcebergTable) else MAIN)
-
-
-@dataclass(frozen=True, slots=True)
-class IcebergWritten(Written):
-    """The deletes of a commit; in version 2, files of position deletes instead of vectors."""
-
-    position_deletes: tuple[PositionDeleteFile, ...] = ()
 
 
 class IcebergCommitter(Committer[IcebergSnapshot]):
@@ -117,18 +131,9 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
     def retries(self, base: IcebergSnapshot) -> Retries:
         """Return the table's properties ``commit.retry.*``; defaults for those that are missing or not numbers."""
-        properties, default = properties_of(_members(base)), Retries()
-
-        def found(name: str, value: int) -> int:
-            text = properties.get(f"commit.retry.{name}", "")
-            return number_of(text, value) if text.isdecimal() else value
-
-        return Retries(
-            found("num-retries", default.number),
-            found("min-wait-ms", default.min_wait_ms),
-            found("max-wait-ms", default.max_wait_ms),
-            found("total-timeout-ms", default.total_ms),
-        )
+        properties = properties_of(_members(base))
+        numbers = {one: number_of(properties.get(f"commit.retry.{name}"), -1) for one, name in _RETRIES.items()}
+        return Retries(**{one: number for one, number in numbers.items() if number >= 0})
 
     def last_batch(self, base: IcebergSnapshot, query: str) -> int | None:
         """Return the highest batch in the summaries of the snapshot and its ancestors; see `Committer.last_batch`."""
@@ -187,10 +192,9 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
     def commit(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
         """Commit a snapshot of operation ``delete`` on top of the base; see `Committer.commit`."""
-        removed = {delete.data_file.path for delete in deletes if delete.whole}
-        touched = {delete.data_file.path for delete in deletes}
         has_vectors = base.metadata.format_version >= VECTORS_VERSION
-        without = touched if has_vectors else removed
+        removed = frozenset(delete.data_file.path for delete in deletes if delete.whole)
+        without = {delete.data_file.path for delete in deletes} if has_vectors else removed
         gone = [vector for vector in base.vectors if vector.data_file in without]
         if has_vectors:
             _check_replaced(base, deletes, gone)
@@ -198,11 +202,9 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         restored = any(not delete.rows and not delete.whole for delete in deletes)
         replacement = Replacement(
             operation="overwrite" if restored else "delete",
-            vectors=written.locations,
-            position_deletes=written.position_deletes if isinstance(written, IcebergWritten) else (),
-            removed=frozenset(removed),
-            gone=places(gone),
-            manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
+            written=written,
+            removed=removed,
+            gone=gone,
             summary=batch_properties(self.batch),
         )
         return self.replace(base, replacement, files)
@@ -335,9 +337,197 @@ def _refuse_numbers_in_use(base: IcebergSnapshot, members: JsonFields) -> None:
     numbers = chain(
         (one.sequence_number for one in base.metadata.snapshots.values()),
         (int(numbers.max(initial=0)) for numbers in base.plan.sequence_numbers),
-        (one.sequence_number for deletes in base.plan.equality.values() for one in deletes),
+        (one.sequence_number or 0 for one in base.plan.equality_files),
     )
     highest = max(numbers, default=0)
     last = members.integer("last-sequence-number", least=0)
     if not highest <= last < _TOP:
         members.fail("last-sequence-number", f"{highest}, the highest in use, to {_TOP - 1}", str(last))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedDeletes:
+    """The result of `compact_deletes`.
+
+    Attributes:
+        snapshot: id of the new snapshot; that of the base if nothing was committed.
+        committed: False if there are as few files as there can be, or for a dry run.
+        before: files of position deletes that were merged, or would be.
+        after: files that they were merged into.
+        rows: positions in these.
+    """
+
+    snapshot: int
+    committed: bool = False
+    before: int = 0
+    after: int = 0
+    rows: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def compact_deletes(table: Table, *, dry_run: bool = False, progress: Progress | None = None) -> CompactedDeletes:
+    """Merge all position deletes of an Iceberg table of format version 2, in one commit.
+
+    There is one file for each data file afterwards, or for each partition, as the table's property
+    ``write.delete.granularity`` says. The same rows are live. If another writer commits first, everything is read
+    again, as often as the table's properties ``commit.retry.*`` allow.
+
+    Args:
+        table: see `open_table`; its newest state counts.
+        dry_run: read the deletes only; nothing is written.
+        progress: called with how many data files have been searched for deletes, and of how many.
+
+    Raises:
+        UsageError: a table of another format or version, or one that must not be written to; the message says why.
+        Unsupported: it uses an unknown feature; the message names it.
+        DecodeError: a delete file is corrupt; nothing was committed.
+        CommitConflict: another writer committed first each time; nothing was committed.
+        CommitUnknown: it could not be found out whether the commit is in.
+        OSError: a file cannot be read or written; nothing was committed.
+    """
+    return _rewritten(table, _compact, dry_run, progress)
+
+
+def _rewritten(table: Table, rewrite: Callable[..., Result], dry_run: bool, progress: Progress | None) -> Result:
+    check_table(table)
+    check_progress(progress)
+    if not isinstance(table, IcebergTable):
+        raise UsageError(
+            f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "
+            "table"
+        )
+    writer = committer(table)
+    with refreshed(table, dry_run):
+        return retried(writer, lambda base: rewrite(writer, base, dry_run, progress))
+
+
+def _replaced(
+    writer: IcebergCommitter,
+    base: IcebergSnapshot,
+    new: Sequence[FileDelete],
+    gone: Sequence[DeletionVector | DataFile],
+    removed: frozenset[str] = frozenset(),
+) -> int:
+    """Commit new files of deletes in place of others; return the id of the snapshot.
+
+    Args:
+        writer: of the table.
+        base: its current snapshot.
+        new: what is written.
+        gone: see `Replacement`.
+        removed: paths of data files without a live row.
+    """
+    with new_files(base.table.folder.storage) as files:
+        written = writer.write(base, new, files)
+        with committing(files):
+            return writer.replace(base, Replacement(written, removed, gone, "replace"), files)
+
+
+def _compact(
+    writer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
+) -> CompactedDeletes:
+    source, version = base.metadata.source, base.metadata.format_version
+    if version >= VECTORS_VERSION:
+        raise UsageError(
+            f"{source}: format version {version}: dvcodec upgrade-deletes turns position deletes into vectors"
+        )
+    old = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
+    found = ((file, rows) for file, _, rows in _deleted(base, progress))
+    deletes = [FileDelete(file, (), RowSet(), rows, whole=False) for file, rows in found if rows]
+    properties = properties_of(read_members(source, base.table.folder.storage))
+    after = len(new_rows(deletes, properties, source))
+    planned = CompactedDeletes(base.info.id, False, len(old), after, sum(one.rows.cardinality for one in deletes))
+    if dry_run or after >= len(old):
+        return planned
+    return replace(planned, snapshot=_replaced(writer, base, deletes, old), committed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradedDeletes:
+    """The result of `upgrade_deletes`.
+
+    Attributes:
+        snapshot: id of the new snapshot; that of the base if nothing was committed.
+        committed: False if there was nothing to replace, or for a dry run.
+        position_deletes: files of position deletes that were replaced, or would be.
+        equality_deletes: the same for files of equality deletes.
+        vectors: new vectors.
+        removed: data files without a live row, which were removed from the table.
+    """
+
+    snapshot: int
+    committed: bool = False
+    position_deletes: int = 0
+    equality_deletes: int = 0
+    vectors: int = 0
+    removed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
+    """Replace all position deletes and equality deletes of an Iceberg table by deletion vectors, in one commit.
+
+    The same rows are live afterwards, and readers that support only vectors can read the table. It has to be of format
+    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, everything is read again, as
+    often as the table's properties ``commit.retry.*`` allow.
+
+    Args:
+        table: see `open_table`; its newest state counts.
+        dry_run: find the rows only; nothing is written.
+        progress: called with how many data files have been searched, and of how many.
+
+    Raises:
+        UsageError: a table of another format, or one that must not be written to; the message says why.
+        Unsupported: it uses an unknown feature; the message names it.
+        DecodeError: a data file or delete file is corrupt; nothing was committed.
+        CommitConflict: another writer committed first each time; nothing was committed.
+        CommitUnknown: it could not be found out whether the commit is in.
+        OSError: a file cannot be read or written; nothing was committed.
+    """
+    return _rewritten(table, _upgrade, dry_run, progress)
+
+
+def _upgrade(
+    writer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
+) -> UpgradedDeletes:
+    writer.check_vectors(base)
+    equality = base.plan.equality_files
+    positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
+    if not positional and not equality:
+        return UpgradedDeletes(base.info.id)
+    deletes = []
+    for file, formats, before in _deleted(base, progress):
+        rows = before | base.deleted_by_value(file)
+        if rows.cardinality > before.cardinality or formats - {"iceberg"}:  # not by a vector alone
+            deletes.append(FileDelete(file, (), before, rows, are_all_rows(base, file, rows)))
+    partial = [delete for delete in deletes if not delete.whole]
+    planned = UpgradedDeletes(
+        base.info.id, False, len(positional), len(equality), len(partial), len(deletes) - len(partial)
+    )
+    if dry_run:
+        return planned
+    touched = {delete.data_file.path for delete in deletes}
+    removed = frozenset(delete.data_file.path for delete in deletes if delete.whole)
+    gone = [vector for vector in base.vectors if vector.format != "iceberg" or vector.data_file in touched]
+    snapshot = _replaced(writer, base, partial, [*gone, *equality], removed)
+    return replace(planned, snapshot=snapshot, committed=True)
+
+
+def _deleted(base: IcebergSnapshot, progress: Progress | None) -> Iterator[tuple[DataFile, set[str], RowSet]]:
+    """Yield each data file with the formats of its vectors and position deletes, and the rows that these delete.
+
+    Raises:
+        DecodeError, OSError: see `Deletes`.
+    """
+    deletes = Deletes(base)
+    for done, file in enumerate(base.data_files, 1):
+        found = deletes.found(file)
+        yield file, {vector.format for vector, _ in found}, RowSet().union(*(deleted.rows for _, deleted in found))
+        if progress is not None:
+            progress(done, len(base.data_files))

@@ -8,47 +8,222 @@ equals a row of the delete file in the columns ``equality_ids`` (null equals nul
 of an unpartitioned spec apply to all data files, others to those of their partition.
 
 What a table's properties say of new files of position deletes is here too.
+
+Deletion vectors of version 3, read by the byte range that a manifest records, and Puffin files against manifests.
+
+Readers of vectors never open the footer, so only `check_vectors` finds a manifest entry that references another data
+file's vector of equal cardinality. Containers without metadata (Delta's vector files, bare blobs) have nothing to
+compare.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import CardinalityMismatch, DvcodecError, NotCanonical, Unsupported, UsageError
+from dvcodec.core import vector as vector_
+from dvcodec.core.errors import CardinalityMismatch, DecodeError, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc
+from dvcodec.core.report import Status
 from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
-from dvcodec.io import Storage
+from dvcodec.core.vector import Magic
+from dvcodec.iceberg import (
+    BLOB_TYPE,
+    DRAFT_BLOB_TYPE,
+    FILE_PATH,
+    POS,
+    blob_cardinality,
+    check_columns,
+    check_duplicates,
+    data_errors,
+    lint_blob,
+    vectors_from_arrow,
+)
+from dvcodec.io import Source, Storage
+from dvcodec.io.frames import read_frame
 from dvcodec.io.parquet import small_parquet
+from dvcodec.io.target import file_key
 from dvcodec.io.workers import open_orc
-from dvcodec.tables.iceberg.entries import EqualityDeletes, ManifestEntry
-from dvcodec.tables.iceberg.manifest_schemas import FILE_PATH_ID
+from dvcodec.ops.convert import measure
+from dvcodec.ops.read import sniff_source
+from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.tables.folder import PathMatcher
+from dvcodec.tables.iceberg.entries import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.rows import NameMapping, read_rows
-from dvcodec.tables.iceberg.schema import identity_values, read_column
-from dvcodec.tables.iceberg.vectors import refuse_encrypted
+from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.model import DataFile, FileDelete, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, FileDelete, PhysicalRows
 from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import open_metadata, physical_batches
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.snapshots.rules import OF_ANOTHER, blob_path
+
+
+def read_vector(vector: DeletionVector, plan: ScanPlan, storage: Storage) -> DeletedRows:
+    """Read a deletion vector by its byte range, in any file.
+
+    Raises:
+        NotCanonical: the manifest lacks its byte range or its data file.
+        Refused: its data sequence number is below that of its data file.
+        DecodeError: it is corrupt, or its cardinality differs from the recorded one.
+        OSError: its file cannot be read.
+    """
+    if vector.data_file is None or vector.offset is None or vector.size is None:
+        place = ("referenced_data_file", vector.data_file), ("content_offset", vector.offset)
+        missing = next((name for name, value in place if value is None), "content_size_in_bytes")
+        raise NotCanonical(
+            "manifest entry of a vector", source=vector.path, expected="range and data file", actual=f"no {missing}"
+        )
+    file = plan.data.get(vector.data_file)
+    rules.refuse(rules.older(vector, file))
+    with storage.open(vector.location, size=vector.file_size) as source:
+        found = vector_.read(
+            read_frame(source, vector.offset, vector.size, storage.limits),
+            allowed=(Magic.PORTABLE64,),
+            cardinality=vector.cardinality,
+            limits=storage.limits,
+        )
+        row_count = None if file is None else file.physical_rows
+        return DeletedRows(vector.data_file, found.load(), measure(found, row_count=row_count))
+
+
+def refuse_encrypted(entry: ManifestEntry, path: str) -> None:
+    """Check that a file is not encrypted.
+
+    Raises:
+        Unsupported: it is.
+    """
+    if entry.key_metadata is not None:
+        raise Unsupported("file", source=path, expected="no encryption", actual="key_metadata")
+
+
+def check_vectors(
+    location: str, vectors: Sequence[DeletionVector], storage: Storage, matcher: PathMatcher
+) -> Iterator[Finding]:
+    """Check a file of deletion vectors.
+
+    Checks of each vector in a Puffin file: ``blob-at-range`` (a blob has exactly the recorded range), ``blob-type``,
+    ``referenced-data-file`` or ``stale-blob-path``, ``blob-cardinality``, and those of `iceberg.lint` for its blob.
+    Findings of `rules.OF_ANOTHER` have the range that the footer has for the vector's data file. ``unused-blob``: a
+    corrupt vector that the snapshot does not use; pyiceberg decodes all blobs of a file of which it needs one.
+    ``one-vector-per-file`` covers all blobs, even those that no vector of the snapshot uses; two vectors of the
+    snapshot for one data file are not reported here.
+
+    Args:
+        location: path or URL of the file.
+        vectors: all that the metadata records in it.
+        storage: opens it.
+        matcher: matcher of the snapshot.
+
+    Raises:
+        DecodeError: not a container of vectors, or its footer is corrupt.
+        OSError: it cannot be read.
+    """
+    ranged = [vector for vector in vectors if vector.format == "iceberg"]
+    if not ranged:
+        return
+    with storage.open(location) as source:
+        footer = sniff_source(source, limits=storage.limits).footer
+        if footer is None:
+            return
+        yield from _unused(source, footer, ranged, storage)
+    blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}
+    lengths = {blob.offset: blob.length for blob in footer.blobs}
+    own = cache(lambda: _by_data_file(footer))
+    first: dict[str | None, DeletionVector] = {}
+    repeated = set()
+    for vector in ranged:
+        place = vector.offset or 0, vector.size or 0
+        blob = blobs.get(place)
+        if first.setdefault(vector.data_file, vector) is not vector:
+            repeated.add(place)
+        if blob is not None:
+            found = _blob(vector, blob, footer, matcher)
+        else:
+            actual = f"{lengths[place[0]]} bytes there" if place[0] in lengths else "no blob there"
+            expected = f"a blob of {vector.size} bytes"
+            found = iter([Finding.of_vector("blob-at-range", vector, "range of a blob", expected, actual)])
+        for finding in found:
+            right = own().get(file_key(vector.data_file or "")) if finding.check in OF_ANOTHER else None
+            details = {} if right is None else {"offset": right.offset, "size": right.length}
+            yield replace(finding, details=details) if details else finding
+    by_offset = {vector.offset: vector for vector in ranged}
+    for check in check_duplicates(blob for blob in footer.blobs if (blob.offset, blob.length) not in repeated):
+        if check.status is Status.FAIL:
+            values = check.message or check.name, check.expected, check.actual
+            double = by_offset.get(check.offset)
+            if double is not None:
+                yield Finding.of_vector(check.name, double, *values)
+            else:  # no vector of the snapshot uses this blob
+                yield Finding.failed(check.name, *values, path=location, offset=check.offset)
+
+
+def _unused(source: Source, footer: Footer, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
+    """Find corrupt vectors of a file that the snapshot does not use; what has no range in the file is not one."""
+    used = {vector.offset for vector in vectors}
+    for blob in footer.blobs:
+        if (
+            blob.type != BLOB_TYPE
+            or blob.compression_codec
+            or blob.offset in used
+            or blob.offset + blob.length > source.size
+        ):
+            continue
+        try:
+            vector_.load(read_frame(source, blob.offset, blob.length, storage.limits), limits=storage.limits)
+        except DecodeError as error:
+            yield Finding.from_error("unused-blob", error, source.name, tuple(vectors))
+
+
+def _by_data_file(footer: Footer) -> dict[str, BlobMetadata]:
+    """Return the vectors that the footer names, those of data files that have one of its own, by `file_key`."""
+    found: dict[str, list[BlobMetadata]] = {}
+    blobs_at = Counter(blob.offset for blob in footer.blobs)
+    for blob in footer.blobs:
+        path = blob.properties.get(REFERENCED_DATA_FILE)
+        if blob.type == BLOB_TYPE and path is not None:
+            found.setdefault(file_key(path), []).append(blob)
+    return {key: blobs[0] for key, blobs in found.items() if len(blobs) == 1 and blobs_at[blobs[0].offset] == 1}
+
+
+def _blob(vector: DeletionVector, blob: BlobMetadata, footer: Footer, matcher: PathMatcher) -> Iterator[Finding]:
+    for check in lint_blob(blob, footer):
+        if check.status is Status.FAIL:
+            yield Finding.of_vector(check.name, vector, check.message or check.name, check.expected, check.actual)
+    if blob.type not in (BLOB_TYPE, DRAFT_BLOB_TYPE):
+        yield Finding.of_vector("blob-type", vector, "type", BLOB_TYPE, blob.type)
+    path = blob.properties.get(REFERENCED_DATA_FILE)
+    if path is not None:
+        yield from blob_path(matcher, vector, path)
+    try:
+        cardinality = blob_cardinality(blob)
+    except NotCanonical:  # lint_blob reports it
+        return
+    if cardinality not in (None, vector.cardinality):
+        what = "blob property cardinality"
+        yield Finding.of_vector("blob-cardinality", vector, what, vector.cardinality, cardinality)
+
 
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16
 _SMALL_BYTES, _SMALL_ROWS = 1 << 16, 1 << 12
 """At most, of a file that is read with others: bytes as stored and in memory, and rows."""
+
+
 _AVRO = (
     AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
     AvroColumn(POS, POS_ID, ("long", "int"), required=True),
@@ -145,18 +320,15 @@ def _small_parquet(location: str, count: int, storage: Storage) -> pa.RecordBatc
     metadata = file.metadata
     if metadata.num_row_groups != 1 or not metadata.num_rows == metadata.row_group(0).num_rows == count:
         return None
-    batches = list(
-        islice(file.iter_batches(_SMALL_ROWS, row_groups=[0], columns=[FILE_PATH, POS], use_threads=False), 2)
-    )
-    if len(batches) != 1:
+    batches = file.iter_batches(_SMALL_ROWS, row_groups=[0], columns=[FILE_PATH, POS], use_threads=False)
+    found = list(islice(batches, 2))
+    rows = found[0] if len(found) == 1 else None
+    if rows is None or rows.num_rows != count or rows.nbytes > _SMALL_BYTES or rows.schema.names != [FILE_PATH, POS]:
         return None
-    rows = batches[0]
-    if rows.num_rows != count or rows.schema.names != [FILE_PATH, POS] or rows.nbytes > _SMALL_BYTES:
+    if rows.schema.types != [pa.dictionary(pa.int32(), pa.string()), pa.int64()]:
         return None
     rows.validate(full=True)
     paths, positions = rows.columns
-    if positions.type != pa.int64() or paths.type != pa.dictionary(pa.int32(), pa.string()):
-        return None
     return None if paths.null_count or paths.dictionary.null_count or positions.null_count else rows
 
 
@@ -241,7 +413,7 @@ class _Group:
     """
 
     ids: tuple[int, ...]
-    deletes: tuple[EqualityDeletes, ...]
+    deletes: tuple[DataFile, ...]
     newest: int
 
 
@@ -301,23 +473,21 @@ class EqualityMatcher:
                     "equality_ids", source=self._metadata.source, expected="at least one column", actual="none"
                 )
             fields = [self._column(number) for number in group.ids]
-            files = ((self._read(one, fields), one.sequence_number) for one in group.deletes)
+            files = ((self._read(one, fields), one.sequence_number or 0) for one in group.deletes)
             self._keys[group] = _Keys.of(files, [field.name for field in fields])
         return self._keys[group]
 
-    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
-        metadata = self._metadata
-        entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
+    def _read(self, file: DataFile, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
+        entry = ManifestEntry.of(file)
         refuse_encrypted(entry, file.path)
-        rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
         return read_rows(
             file.location,
             self._storage,
             fields,
             file_format=entry.file_format,
-            partition=identity_values(entry.partition, metadata.specs),
+            partition=entry.partition.identity,
             names=self._names(),
-            rows=rows,
+            rows=file.physical_rows,
             batch_rows=max(min(_ROWS_AT_ONCE, _BATCH_VALUES // max(len(fields), 1)), 1),
         )
 
@@ -348,11 +518,11 @@ class EqualityMatcher:
 
 def _grouped(deletes: Iterable[EqualityDeletes]) -> list[_Group]:
     """Group deletes of a partition, oldest first. A file that is listed twice deletes what its newer entry does."""
-    found: dict[tuple[int, ...], dict[str, EqualityDeletes]] = {}
-    for one in deletes:
-        found.setdefault(tuple(sorted(set(one.equality_ids))), {})[one.location] = one
+    found: dict[tuple[int, ...], dict[str, DataFile]] = {}
+    for file, ids in deletes:
+        found.setdefault(tuple(sorted(set(ids))), {})[file.location] = file
     return [
-        _Group(ids, tuple(files.values()), max(one.sequence_number for one in files.values()))
+        _Group(ids, tuple(files.values()), max(one.sequence_number or 0 for one in files.values()))
         for ids, files in found.items()
     ]
 

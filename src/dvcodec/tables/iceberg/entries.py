@@ -4,13 +4,18 @@ Specification: Iceberg table spec, "Snapshots" (manifest lists) and "Manifests",
 and snapshot ids that were unknown before the commit are null and inherited from the manifest ("Sequence Number
 Inheritance"). Column statistics are not kept. Entries are read many at once if they are as engines write them, else one
 by one, which finds what is wrong.
+
+The Avro schemas of manifests and manifest lists.
+
+Specification: Iceberg table spec, "Manifests" and "Snapshots" (manifest lists), of versions 1 to 3. The schemas are the
+columns "v3" there, with the names of records that Iceberg Java writes.
 """
 
 from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -27,26 +32,11 @@ from dvcodec.core.ragged import Index
 from dvcodec.io import Storage
 from dvcodec.io.target import place_keys
 from dvcodec.tables.columns import recorded
-from dvcodec.tables.iceberg.manifest_schemas import (
-    ADDED,
-    BOUNDS,
-    DATA,
-    DELETED,
-    DELETES,
-    ENTRY_COLUMNS,
-    EQUALITY_DELETES,
-    EXISTING,
-    FILE_COLUMNS,
-    FILE_PATH_ID,
-    LIST_COLUMNS,
-    PARTITION,
-    POSITION_DELETES,
-    PUFFIN,
-    chosen,
-)
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.schema import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (
+    INTEGERS,
+    AvroColumn,
     FoundField,
     fail,
     open_avro,
@@ -55,6 +45,158 @@ from dvcodec.tables.metadata.avro_fields import (
 )
 from dvcodec.tables.metadata.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector, OnDemand, Record
+
+PARTITION = "partition"
+"""The field of a file whose type depends on the partition spec."""
+_FROM_3 = frozenset({142, 144, 145, 520})
+"""Field ids of what version 3 added: first row ids, and the byte ranges of vectors."""
+OBSOLETE = frozenset({105, 106, 107, 111})
+"""Field ids of ``block_size_in_bytes``, ``file_ordinal``, ``sort_columns`` and ``distinct_counts``: fields of files
+that older versions had and that writers of version 3 leave out."""
+
+
+def _required(number: int, name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "field-id": number}
+
+
+def _optional(number: int, name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
+
+
+def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def _map(key: int, value: int, kind: str) -> dict[str, Any]:
+    """Return the type of a map from field ids, an array of records."""
+    record = _record(f"k{key}_v{value}", _required(key, "key", "int"), _required(value, "value", kind))
+    return {"type": "array", "items": record, "logicalType": "map"}
+
+
+def _list(element: int, kind: str) -> dict[str, Any]:
+    return {"type": "array", "items": kind, "element-id": element}
+
+
+UNPARTITIONED: Mapping[str, Any] = _record("r102")
+"""Avro type of the partition of files without partition fields."""
+_FILE: list[dict[str, Any]] = [
+    _required(134, "content", "int"),
+    _required(100, "file_path", "string"),
+    _required(101, "file_format", "string"),
+    _required(102, PARTITION, UNPARTITIONED),
+    _required(103, "record_count", "long"),
+    _required(104, "file_size_in_bytes", "long"),
+    _optional(108, "column_sizes", _map(117, 118, "long")),
+    _optional(109, "value_counts", _map(119, 120, "long")),
+    _optional(110, "null_value_counts", _map(121, 122, "long")),
+    _optional(137, "nan_value_counts", _map(138, 139, "long")),
+    _optional(125, "lower_bounds", _map(126, 127, "bytes")),
+    _optional(128, "upper_bounds", _map(129, 130, "bytes")),
+    _optional(131, "key_metadata", "bytes"),
+    _optional(132, "split_offsets", _list(133, "long")),
+    _optional(135, "equality_ids", _list(136, "int")),
+    _optional(140, "sort_order_id", "int"),
+    _optional(142, "first_row_id", "long"),
+    _optional(143, "referenced_data_file", "string"),
+    _optional(144, "content_offset", "long"),
+    _optional(145, "content_size_in_bytes", "long"),
+]
+_ENTRY: list[dict[str, Any]] = [
+    _required(0, "status", "int"),
+    _optional(1, "snapshot_id", "long"),
+    _optional(3, "sequence_number", "long"),
+    _optional(4, "file_sequence_number", "long"),
+    _required(2, "data_file", _record("r2")),
+]
+_SUMMARY = _record(
+    "r508",
+    _required(509, "contains_null", "boolean"),
+    _optional(518, "contains_nan", "boolean"),
+    _optional(510, "lower_bound", "bytes"),
+    _optional(511, "upper_bound", "bytes"),
+)
+_LIST = _record(
+    "manifest_file",
+    _required(500, "manifest_path", "string"),
+    _required(501, "manifest_length", "long"),
+    _required(502, "partition_spec_id", "int"),
+    _required(517, "content", "int"),
+    _required(515, "sequence_number", "long"),
+    _required(516, "min_sequence_number", "long"),
+    _required(503, "added_snapshot_id", "long"),
+    _required(504, "added_files_count", "int"),
+    _required(505, "existing_files_count", "int"),
+    _required(506, "deleted_files_count", "int"),
+    _required(512, "added_rows_count", "long"),
+    _required(513, "existing_rows_count", "long"),
+    _required(514, "deleted_rows_count", "long"),
+    _optional(507, "partitions", {"type": "array", "items": _SUMMARY, "element-id": 508}),
+    _optional(519, "key_metadata", "bytes"),
+    _optional(520, "first_row_id", "long"),
+)
+
+
+def entry_schema(partition: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """Return the schema of manifest entries.
+
+    Args:
+        partition: the record type of the partition spec's fields.
+        version: format version of the table.
+    """
+    known = _of_version(_FILE, version)
+    record = _record("r2", *(one | {"type": partition} if one["name"] == PARTITION else one for one in known))
+    fields = (one | {"type": record} if one["name"] == "data_file" else one for one in _ENTRY)
+    return _record("manifest_entry", *fields)
+
+
+def list_schema(version: int) -> dict[str, Any]:
+    """Return the schema of manifest lists of a format version."""
+    return _LIST | {"fields": _of_version(_LIST["fields"], version)}
+
+
+def _of_version(fields: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+    return [field for field in fields if version >= 3 or field["field-id"] not in _FROM_3]
+
+
+def _columns(fields: list[dict[str, Any]], *required: str) -> tuple[AvroColumn, ...]:
+    """Return these fields as columns to look for in files of any version."""
+    return tuple(
+        AvroColumn(field["name"], field["field-id"], _types(field["type"]), field["name"] in required)
+        for field in fields
+    )
+
+
+def _types(kind: Any) -> tuple[str, ...]:
+    kind = kind[1] if isinstance(kind, list) else kind
+    name = kind["type"] if isinstance(kind, dict) else kind
+    return INTEGERS if name in INTEGERS else (name,)
+
+
+ENTRY_COLUMNS = _columns(_ENTRY, "status", "data_file")
+"""Fields of an entry, to be found by their ids in manifests of any version."""
+FILE_COLUMNS = _columns(_FILE, "file_path", "file_format", PARTITION, "record_count", "file_size_in_bytes")
+"""Fields of a file."""
+LIST_COLUMNS = _columns(_LIST["fields"], "manifest_path", "manifest_length", "partition_spec_id")
+"""Fields of a manifest list."""
+
+
+def chosen(columns: Iterable[AvroColumn], *names: str) -> tuple[AvroColumn, ...]:
+    """Return the columns of these names, in this order."""
+    by_name = {column.name: column for column in columns}
+    return tuple(by_name[name] for name in names)
+
+
+DATA, DELETES = 0, 1
+"""Content of a manifest."""
+POSITION_DELETES, EQUALITY_DELETES = 1, 2
+"""Content of a delete file; other files have `DATA`."""
+EXISTING, ADDED, DELETED = 0, 1, 2
+"""Status of an entry."""
+PUFFIN = "puffin"
+BOUNDS = ("lower_bounds", "upper_bounds")
+FILE_PATH_ID = 2147483546
+"""Field id of the column of position deletes that names the data file."""
+
 
 _REQUIRED = ("file_format", PARTITION, "record_count", "file_size_in_bytes")
 _READ_OF_FILE = (
@@ -173,26 +315,22 @@ class ManifestEntry(Record):
     file_format: str
     key_metadata: bytes | None = None
 
+    @property
+    def is_plain_parquet(self) -> bool:
+        """Whether it is a Parquet file without encryption."""
+        return self.file_format == "parquet" and self.key_metadata is None
 
-@dataclass(frozen=True, slots=True)
-class EqualityDeletes:
+
+class EqualityDeletes(NamedTuple):
     """A file of equality deletes, which apply to older data files.
 
     Attributes:
-        path: as recorded.
-        location: where it can be opened.
-        rows: row count, as recorded.
-        sequence_number: data sequence number.
+        file: what its entry records of it.
         equality_ids: field ids of the columns that are compared.
-        record: what else its entry records.
     """
 
-    path: str
-    location: str
-    rows: int
-    sequence_number: int
+    file: DataFile
     equality_ids: tuple[int, ...]
-    record: ManifestEntry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -413,22 +551,11 @@ def read_manifest(
         return reader.one_by_one(file) if found is None else found
 
 
-class _Listed(NamedTuple):
-    """What an entry records of a live file; see `Entries`."""
-
-    path: str
-    status: int
-    snapshot_id: int | None
-    sequence_number: int
-    rows: int
-    size: int
-    file_format: str
-    partition: Partition
-    key: bytes | None
-    equality_ids: tuple[int, ...] | None
-    data_file: str | None
-    offset: int | None
-    length: int | None
+_LISTED = (
+    *("path", "status", "snapshot_id", "sequence_number", "rows", "size", "file_format", "partition", "key"),
+    *("equality_ids", "data_file", "offset", "length"),
+)
+"""What an entry records of a live file; see `Entries`, and `Deletes`."""
 
 
 class _EntryReader:
@@ -455,38 +582,36 @@ class _EntryReader:
 
     def one_by_one(self, file: AvroFile) -> ManifestFiles:
         """Return the files of all entries, each checked by itself."""
-        locate = self._locate
         read = (self._read(record, number) for number, record in enumerate(file.records()))
         found = [one for one in read if one is not None]
+        columns = zip(*found, strict=True) if found else [()] * len(_LISTED)
+        of = dict(zip(_LISTED, columns, strict=True))
         entries = Entries(
             self._manifest,
-            locate,
-            [one.path for one in found],
-            np.array([one.status for one in found], np.int64),
-            _values([one.snapshot_id for one in found]),
-            np.array([one.sequence_number for one in found], np.int64),
-            np.array([one.rows for one in found], np.int64),
-            np.array([one.size for one in found], np.int64),
-            [one.file_format for one in found],
-            [one.partition for one in found],
+            self._locate,
+            of["path"],
+            np.array(of["status"], np.int64),
+            _values(of["snapshot_id"]),
+            np.array(of["sequence_number"], np.int64),
+            np.array(of["rows"], np.int64),
+            np.array(of["size"], np.int64),
+            of["file_format"],
+            of["partition"],
             np.arange(len(found)),
-            {number: one.key for number, one in enumerate(found) if one.key is not None},
+            {number: key for number, key in enumerate(of["key"]) if key is not None},
         )
         if self._manifest.content == DATA:
             return DataFiles(entries)
-        vectors = np.array([number for number, one in enumerate(found) if one.equality_ids is None], np.int64)
+        ids = of["equality_ids"]
+        vectors = np.array([number for number, one in enumerate(ids) if one is None], np.int64)
         equality = tuple(
-            EqualityDeletes(
-                one.path, self._locate(one.path), one.rows, one.sequence_number, ids, entries.record(number)
-            )
-            for number, one in enumerate(found)
-            if (ids := one.equality_ids) is not None
+            EqualityDeletes(_data_file(entries, number), one) for number, one in enumerate(ids) if one is not None
         )
-        offsets, lengths = (_values([getattr(one, name) for one in found]) for name in ("offset", "length"))
-        return Deletes(entries, [one.data_file for one in found], offsets, lengths).take(vectors, equality)
+        deletes = Deletes(entries, of["data_file"], _values(of["offset"]), _values(of["length"]))
+        return deletes.take(vectors, equality)
 
-    def _read(self, record: Mapping[Any, Any], number: int) -> _Listed | None:
-        """Return the file of an entry, None if its status is deleted."""
+    def _read(self, record: Mapping[Any, Any], number: int) -> tuple[Any, ...] | None:
+        """Return the file of an entry as `_LISTED` has it, None if its status is deleted."""
         entry = {name: record[field.name] for name, field in self._entry.items()}
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
@@ -514,7 +639,7 @@ class _EntryReader:
         self._locate(path)  # its errors are those of the manifest
         file_format = intern(found["file_format"].lower())
         is_bitmap = file_format == PUFFIN
-        return _Listed(
+        return (
             path,
             status,
             entry.get("snapshot_id"),

@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import logging
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
@@ -32,9 +31,9 @@ from dvcodec.tables.iceberg.metadata import (
     changed,
     forgotten,
     metadata_bytes,
-    old_metadata,
     properties_of,
     read_members,
+    remove_old,
     version_of,
 )
 from dvcodec.tables.iceberg.table import IcebergTable, Place, open_newest
@@ -115,9 +114,7 @@ class FolderPlace(Place):
         storage.reopen(table.folder.location)
         if HADOOP_NAME.fullmatch(name):
             self._write_hint(folder, version, is_last=not old)
-        for location in old_metadata(table.folder, join(folder, name), old):
-            with suppress(OSError, DvcodecError):
-                storage.remove(location)
+        remove_old(table.folder, join(folder, name), old)
 
     def _newest(self) -> int:
         """Return the highest version in the names of metadata files."""

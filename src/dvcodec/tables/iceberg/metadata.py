@@ -15,7 +15,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,10 +32,6 @@ from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo
 
 MAIN = "main"
 """The branch whose snapshot is the table's current one."""
-
-VERSIONS = (1, 2, 3)
-NAME_MAPPING = "schema.name-mapping.default"
-"""Table property: field ids for data files that have none."""
 
 _GZIP = b"\x1f\x8b"
 _STEP = 1 << 20
@@ -144,9 +140,8 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
     """
     members = read_members(location, storage)
     version = members.integer("format-version")
-    if version not in VERSIONS:
-        known = ", ".join(map(str, VERSIONS))
-        raise Unsupported("format-version", source=location, expected=known, actual=version)
+    if not 1 <= version <= 3:
+        raise Unsupported("format-version", source=location, expected="1, 2, 3", actual=version)
     schemas, current_schema = _schemas(members)
     snapshots, current = _snapshots(members)
     files = members.objects_if_any("statistics") + members.objects_if_any("partition-statistics")
@@ -162,7 +157,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         specs=_specs(members, schemas[current_schema]),
         metadata_log=tuple(item.path("metadata-file") for item in members.objects_if_any("metadata-log")),
         statistics=tuple(item.path("statistics-path") for item in files),
-        name_mapping=members.object_if_any("properties").text_or_none(NAME_MAPPING),
+        name_mapping=members.object_if_any("properties").text_or_none("schema.name-mapping.default"),
     )
 
 
@@ -347,8 +342,8 @@ def some_of(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def old_metadata(folder: Folder, newest: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the locations of old metadata files that may be removed: those next to the newest one.
+def remove_old(folder: Folder, newest: str, paths: Iterable[str]) -> None:
+    """Remove old metadata files, as far as it can be done: those next to the newest one.
 
     A table's log may name any file, even one that is not metadata, or not the table's.
 
@@ -359,11 +354,11 @@ def old_metadata(folder: Folder, newest: str, paths: Iterable[str]) -> Iterator[
     """
     beside, kept = file_key(split(newest)[0]), file_key(newest)
     for path in paths:
-        with suppress(DvcodecError):
+        with suppress(DvcodecError, OSError):
             location = folder.locate(path)
             parent, name = split(location)
             if file_key(parent) == beside and version_of(name) >= 0 and file_key(location) != kept:
-                yield location
+                folder.storage.remove(location)
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
@@ -546,15 +541,15 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
         refs = members.object_if_any("refs")
         branch = refs.object_if_any(change.branch).values
-        new["snapshots"] = [*_array(members, "snapshots"), dict(snapshot)]
+        new["snapshots"] = [*members.array_if_any("snapshots"), dict(snapshot)]
         new["refs"] = {**refs.values, change.branch: {"type": "branch", **branch, "snapshot-id": number}}
         if change.branch == MAIN:
-            new["snapshot-log"] = [*_array(members, "snapshot-log"), entry]
+            new["snapshot-log"] = [*members.array_if_any("snapshot-log"), entry]
             new["current-snapshot-id"] = number
         new["last-sequence-number"] = snapshot["sequence-number"]
         if "first-row-id" in snapshot:  # from version 3 on
             new["next-row-id"] = _next_row_id(members, snapshot)
-    log = _array(members, "metadata-log")
+    log = members.array_if_any("metadata-log")
     most = max(1, number_of(properties_of(members).get(_PREVIOUS_MAX), 100))
     kept = log[len(log) - most + 1 :] if len(log) >= most else log
     new["metadata-log"] = [*kept, {"timestamp-ms": members.integer("last-updated-ms"), "metadata-file": source}]
@@ -591,7 +586,3 @@ def _next_row_id(members: JsonFields, snapshot: Mapping[str, Any]) -> int:
     if number >= 1 << 63:
         raise NotCanonical("next-row-id", source=members.source, expected="a 64-bit number", actual=number)
     return number
-
-
-def _array(members: JsonFields, name: str) -> list[Any]:
-    return members.array(name) if name in members else []

@@ -34,7 +34,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import Flags, Index
 from dvcodec.io.target import file_key
 from dvcodec.tables.iceberg.entries import DataFiles, Deletes, EqualityDeletes, ManifestEntry, ManifestFiles
-from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
+from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.schema import Partition
 from dvcodec.tables.model import ByPath, DataFile, DeletionVector, OnDemand, joined
 from dvcodec.tables.snapshots.findings import Finding, shortened
@@ -87,6 +87,8 @@ class ScanPlan:
         data_files: in the order of the manifests.
         vectors: deletion vectors and position delete files, in the order of the manifests.
         parts: contents of each manifest.
+        data_parts: those of data files.
+        vector_parts: those of deletes, by the data files that they name.
         numbers: numbers of the data files by path.
         named: data file of each of `vectors`; None if there may be several.
         bitmaps: which of `vectors` are deletion vectors.
@@ -99,6 +101,8 @@ class ScanPlan:
     data_files: OnDemand[DataFile]
     vectors: OnDemand[DeletionVector]
     parts: Sequence[ManifestFiles]
+    data_parts: Sequence[DataFiles]
+    vector_parts: Sequence[Deletes]
     numbers: Mapping[str, int]
     named: Sequence[str | None]
     bitmaps: Flags
@@ -107,9 +111,7 @@ class ScanPlan:
     spellings: Spellings
 
     @classmethod
-    def of(
-        cls, manifests: Iterable[ManifestFiles], specs: Mapping[int, tuple[PartitionField, ...]], source: str
-    ) -> ScanPlan:
+    def of(cls, manifests: Iterable[ManifestFiles], source: str) -> ScanPlan:
         """Sort the files of each of the manifests that `source` lists.
 
         Raises:
@@ -119,10 +121,9 @@ class ScanPlan:
         data = [part for part in parts if isinstance(part, DataFiles)]
         vectors = [part for part in parts if isinstance(part, Deletes)]
         equality: dict[Partition | None, list[EqualityDeletes]] = {}
-        for file in chain.from_iterable(part.equality for part in parts):
-            partition = file.record.partition
-            partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
-            equality.setdefault(partition if partitioned else None, []).append(file)
+        for one in chain.from_iterable(part.equality for part in parts):
+            partition = ManifestEntry.of(one.file).partition
+            equality.setdefault(partition if partition.typed else None, []).append(one)
         paths = [path for part in data for path in part.entries.paths]
         numbers = dict(zip(paths, range(len(paths)), strict=True))
         if len(numbers) < len(paths):
@@ -141,28 +142,25 @@ class ScanPlan:
             joined(data, paths),
             respelled,
             parts,
+            data,
+            vectors,
             numbers,
             respelled.paths,
             bitmaps,
-            {key: tuple(sorted(some, key=attrgetter("sequence_number"))) for key, some in equality.items()},
+            {key: tuple(sorted(some, key=attrgetter("file.sequence_number"))) for key, some in equality.items()},
             {recorded[number].path: named[number] or "" for number in meant},
             spellings,
         )
 
     @cached_property
-    def data_parts(self) -> Sequence[DataFiles]:
-        """Data files of each manifest."""
-        return [part for part in self.parts if isinstance(part, DataFiles)]
-
-    @cached_property
-    def vector_parts(self) -> Sequence[Deletes]:
-        """Vectors of each manifest, by the data files that they name."""
-        return [part for part in self.parts if isinstance(part, Deletes)]
-
-    @cached_property
     def data(self) -> Mapping[str, DataFile]:
         """Data files by path."""
         return ByPath(self.data_files, self.numbers)
+
+    @cached_property
+    def equality_files(self) -> Sequence[DataFile]:
+        """Files of equality deletes."""
+        return [one.file for group in self.equality.values() for one in group]
 
     @cached_property
     def with_vector(self) -> frozenset[str]:

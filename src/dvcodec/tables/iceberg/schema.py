@@ -31,7 +31,7 @@ _FIXED = re.compile(r"fixed\[(\d{1,9})\]")
 _DATE = re.compile(r"[+-]?[0-9]{4,6}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_UNITS = {6: 1_000_000, 9: 1_000_000_000}  # in a second, by digits
+_POWERS = {6: 10**6, 9: 10**9}
 _UTC = re.compile(r"(?:Z|\+00:00)$")
 
 
@@ -270,7 +270,7 @@ def _time(text: str, digits: int = 6) -> int:
     if match is None or len(fraction) > digits:
         raise ValueError(f"{text!r:.60} is not a time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(1, 2, 3))
-    return ((hours * 60 + minutes) * 60 + seconds) * _UNITS[digits] + int(fraction.ljust(digits, "0"))
+    return ((hours * 60 + minutes) * 60 + seconds) * _POWERS[digits] + int(fraction.ljust(digits, "0"))
 
 
 def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
@@ -279,7 +279,7 @@ def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
     date, mark, clock = plain.partition("T")
     if not mark or (utc and plain == text):
         raise ValueError(f"{text!r:.60} is not a timestamp {'in UTC' if utc else 'without zone'}")
-    return _days(date) * 86_400 * _UNITS[digits] + _time(clock, digits)
+    return _days(date) * 86_400 * _POWERS[digits] + _time(clock, digits)
 
 
 def _uuid(text: str) -> bytes:
@@ -335,6 +335,7 @@ class Partition:
         texts: the same values as readable text; None for null.
         typed: the same values for other formats; without those of the transform ``void``.
         label: the partition as ``day=2026-01-01/part=a``; None without partition fields.
+        identity: values that whole columns have, by field id of the column.
     """
 
     spec_id: int
@@ -342,15 +343,7 @@ class Partition:
     texts: dict[str, str | None] = field(compare=False)
     typed: tuple[PartitionValue, ...] = field(default=(), compare=False)
     label: str | None = field(default=None, compare=False)
-
-
-def identity_values(partition: Partition, specs: Mapping[int, Sequence[PartitionField]]) -> dict[int, Any]:
-    """Return the values that whole columns have: field id of the column -> value, as in `Partition.values`."""
-    return {
-        field.source_id: value
-        for field, value in zip(specs[partition.spec_id], partition.values, strict=True)
-        if field.transform == "identity" and field.source_id is not None
-    }
+    identity: dict[int, Any] = field(default_factory=dict, compare=False)
 
 
 def scaled(unscaled: int, scale: int) -> Decimal:
@@ -383,7 +376,12 @@ class PartitionReader:
             texts = {field.name: _text(field.transform, logical, value) for field, logical, value in parts}
             typed = tuple(_typed_value(*part) for part in parts if part[0].transform != "void")
             label = "/".join(f"{name}={'null' if text is None else text}" for name, text in texts.items())
-            found = self._known[stored] = Partition(self._spec_id, values, texts, typed, label or None)
+            whole = {
+                field.source_id: value
+                for field, _, value in parts
+                if field.transform == "identity" and field.source_id is not None
+            }
+            found = self._known[stored] = Partition(self._spec_id, values, texts, typed, label or None, whole)
         return found
 
 

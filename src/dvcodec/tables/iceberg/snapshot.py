@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate, chain
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,30 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import counted
 from dvcodec.core.vector import Magic
 from dvcodec.tables.columns import FileColumns, Places, VectorColumns
-from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes, read_small
+from dvcodec.tables.iceberg.deletes import (
+    EqualityMatcher,
+    PositionDeletes,
+    check_vectors,
+    read_deletes,
+    read_small,
+    read_vector,
+    refuse_encrypted,
+)
 from dvcodec.tables.iceberg.entries import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
-from dvcodec.tables.iceberg.rows import NameMapping, names_in_file, read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, identity_values, stored_ids
-from dvcodec.tables.iceberg.statistics import ColumnStatistics, bounds_of, may_be_between, read_statistics
-from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.iceberg.rows import (
+    ColumnStatistics,
+    NameMapping,
+    bounds_of,
+    may_be_between,
+    names_in_file,
+    read_name_mapping,
+    read_rows,
+    read_statistics,
+)
+from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     NO_SNAPSHOT,
@@ -129,8 +145,7 @@ class IcebergSnapshot(Snapshot):
             entry = vector.record
             if vector.format != POSITION_DELETES or not isinstance(entry, ManifestEntry):
                 continue
-            is_plain = entry.file_format == "parquet" and entry.key_metadata is None
-            if is_plain and self._has_vector(vector) and self.deletes.find(vector.location) is None:
+            if entry.is_plain_parquet and self._has_vector(vector) and self.deletes.find(vector.location) is None:
                 wanted.setdefault(vector.location, vector.cardinality or 0)
         for location, found in read_small(wanted.items(), self.table.folder.storage).items():
             self.deletes.add(location, found)
@@ -164,7 +179,7 @@ class IcebergSnapshot(Snapshot):
             self.table.folder.storage,
             fields,
             file_format=entry.file_format,
-            partition=identity_values(entry.partition, self.metadata.specs),
+            partition=entry.partition.identity,
             names=self._names,
             rows=data_file.physical_rows,
             stored=self._stored,
@@ -178,9 +193,9 @@ class IcebergSnapshot(Snapshot):
         return [self._read_as(ManifestEntry.of(self.data_files[number]), ids) for number in numbers]
 
     def _read_as(self, entry: ManifestEntry, ids: frozenset[int]) -> Hashable | None:
-        if entry.file_format != "parquet" or entry.key_metadata is not None:
+        if not entry.is_plain_parquet:
             return None
-        values = identity_values(entry.partition, self.metadata.specs)
+        values = entry.partition.identity
         if not values:
             return ()
         known = frozenset(number for number, value in values.items() if value is not None)
@@ -189,9 +204,9 @@ class IcebergSnapshot(Snapshot):
     def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
         """Return where a program that finds columns by name reads them, by the footer; see `Snapshot.stored_names`."""
         entry = self._record(data_file, ManifestEntry)
-        if entry.file_format != "parquet" or entry.key_metadata is not None:
+        if not entry.is_plain_parquet:
             return None
-        partition = identity_values(entry.partition, self.metadata.specs)
+        partition = entry.partition.identity
         names = names_in_file(data_file.location, self.table.folder.storage, self._read(columns), partition)
         return None if names is None else StoredNames(names)
 
@@ -237,7 +252,7 @@ class IcebergSnapshot(Snapshot):
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""
         entry = self._record(data_file, ManifestEntry)
         fields = {field.id or 0: field for field in self._read(columns)}
-        values = identity_values(entry.partition, self.metadata.specs)
+        values = entry.partition.identity
         found = {
             field.name: ColumnBounds.of_partition(constant_of_partition(field, values[number], data_file.location))
             for number, field in fields.items()
@@ -261,7 +276,7 @@ class IcebergSnapshot(Snapshot):
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the row count in the footer of a Parquet data file; None for other formats and encrypted files."""
         entry = self._record(data_file, ManifestEntry)
-        if entry.file_format != "parquet" or entry.key_metadata is not None:
+        if not entry.is_plain_parquet:
             return None
         return count_rows(data_file.location, self.table.folder.storage)
 
@@ -273,15 +288,15 @@ class IcebergSnapshot(Snapshot):
         if not self.plan.equality:
             return None
         groups = (self.plan.equality.get(key, ()) for key in (None, ManifestEntry.of(data_file).partition))
-        newest = max((one[-1] for one in groups if one), key=attrgetter("sequence_number"), default=None)
-        if newest is None or newest.sequence_number <= (data_file.sequence_number or 0):
+        newest = max((one[-1] for one in groups if one), key=attrgetter("file.sequence_number"), default=None)
+        if newest is None or (newest.file.sequence_number or 0) <= (data_file.sequence_number or 0):
             return None
-        return f"equality deletes ({newest.path})"
+        return f"equality deletes ({newest.file.path})"
 
     @cached_property
     def equality_deletes(self) -> frozenset[str]:
         """Files of equality deletes."""
-        return frozenset(one.path for group in self.plan.equality.values() for one in group)
+        return frozenset(one.path for one in self.plan.equality_files)
 
     def deleted_by_value(self, data_file: DataFile) -> RowSet:
         """Return the rows that equality deletes delete; see `EqualityMatcher.find`."""
@@ -334,23 +349,28 @@ class IcebergSnapshot(Snapshot):
     def _fields(self) -> JsonFields:
         schema = None if self.schema_id is None else self.metadata.schemas.get(self.schema_id)
         if schema is None:
-            raise NotCanonical(
-                f"schema-id of snapshot {self.info.id}",
-                source=self.metadata.source,
-                expected="one of schemas",
-                actual=self.schema_id,
-            )
+            what, source = f"schema-id of snapshot {self.info.id}", self.metadata.source
+            raise NotCanonical(what, source=source, expected="one of schemas", actual=self.schema_id)
         return schema
+
+
+def _of_parts(parts: str, name: str) -> cached_property[Index]:
+    """Return a column of all data files or vectors, from those of each manifest."""
+
+    def joined(columns: Any) -> Index:
+        return np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in getattr(columns.plan, parts))])
+
+    return cached_property(joined)
 
 
 class _FileColumns(FileColumns):
     def __init__(self, plan: ScanPlan, locate: Locate) -> None:
         super().__init__(plan.data_files)
-        self._plan, self._locate = plan, locate
+        self.plan, self._locate = plan, locate
 
     @cached_property
     def paths(self) -> Sequence[str]:
-        return list(self._plan.numbers)
+        return list(self.plan.numbers)
 
     @cached_property
     def locations(self) -> Sequence[str]:
@@ -358,17 +378,12 @@ class _FileColumns(FileColumns):
 
     @cached_property
     def partitions(self) -> Sequence[str | None]:
-        partitions, of_files, _ = self._plan.partitions
+        partitions, of_files, _ = self.plan.partitions
         labels = [partition.label for partition in partitions]
         return [labels[code] for code in of_files.tolist()]
 
-    @cached_property
-    def rows(self) -> Index:
-        return _joined(part.rows for part in self._plan.data_parts)
-
-    @cached_property
-    def sizes(self) -> Index:
-        return _joined(part.sizes for part in self._plan.data_parts)
+    rows = _of_parts("data_parts", "rows")
+    sizes = _of_parts("data_parts", "sizes")
 
     @cached_property
     def single(self) -> Flags:
@@ -378,19 +393,19 @@ class _FileColumns(FileColumns):
 class _VectorColumns(VectorColumns):
     def __init__(self, plan: ScanPlan, locate: Locate) -> None:
         super().__init__(plan.vectors, plan.numbers)
-        self._plan, self._locate = plan, locate
+        self.plan, self._locate = plan, locate
 
     @cached_property
     def files(self) -> Index:
-        return self._plan.files_of_vectors
+        return self.plan.files_of_vectors
 
     @cached_property
     def bitmaps(self) -> Flags:
-        return self._plan.bitmaps
+        return self.plan.bitmaps
 
     @cached_property
     def frames(self) -> Flags:
-        plan, known = self._plan, np.flatnonzero(self.files >= 0)
+        plan, known = self.plan, np.flatnonzero(self.files >= 0)
         of_files, of_vectors = plan.sequence_numbers
         found: Flags = self.bitmaps.copy()  # without those that are older than their data file, or have a key
         found[known] &= of_vectors[known] >= of_files[self.files[known]]
@@ -401,33 +416,18 @@ class _VectorColumns(VectorColumns):
 
     @cached_property
     def have_wide(self) -> bool:
-        return None in self._plan.named
+        return None in self.plan.named
 
     @cached_property
     def places(self) -> Places:
         numbers: dict[str, int] = {}
-        own = (part.entries.paths for part in self._plan.vector_parts)
+        own = (part.entries.paths for part in self.plan.vector_parts)
         path_of = np.array([numbers.setdefault(path, len(numbers)) for paths in own for path in paths], np.int64)
         located: dict[str, int] = {}
         of_path = [located.setdefault(one, len(located)) for one in self._locate(list(numbers))]
         return Places(list(numbers), path_of, list(located), np.array(of_path, np.int64)[path_of])
 
-    @cached_property
-    def offsets(self) -> Index:
-        return _joined(part.offsets for part in self._plan.vector_parts)
-
-    @cached_property
-    def sizes(self) -> Index:
-        return _joined(part.sizes for part in self._plan.vector_parts)
-
-    @cached_property
-    def cardinalities(self) -> Index:
-        return _joined(part.cardinalities for part in self._plan.vector_parts)
-
-    @cached_property
-    def file_sizes(self) -> Index:
-        return _joined(part.file_sizes for part in self._plan.vector_parts)
-
-
-def _joined(parts: Iterable[Index]) -> Index:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
+    offsets = _of_parts("vector_parts", "offsets")
+    sizes = _of_parts("vector_parts", "sizes")
+    cardinalities = _of_parts("vector_parts", "cardinalities")
+    file_sizes = _of_parts("vector_parts", "file_sizes")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,7 +36,7 @@ from dvcodec.tables.iceberg.metadata import (
 )
 from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     METADATA_SUFFIXES,
@@ -231,16 +230,14 @@ class IcebergTable(WritableTable):
         current = self._current
         number = current if id is None else id
         if current is None and number in (None, NO_SNAPSHOT):
-            info, plan, schema_id = SnapshotInfo(NO_SNAPSHOT), ScanPlan.of((), metadata.specs, metadata.source), None
+            info, plan, schema_id = SnapshotInfo(NO_SNAPSHOT), ScanPlan.of((), metadata.source), None
         elif number is None or number not in metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {number}")
         else:
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
             source = self.manifest_list(record)
-            plan = self._plans.get(
-                source, lambda: ScanPlan.of(self.read_each(self.listed(record)), metadata.specs, source)
-            )
+            plan = self._plans.get(source, lambda: ScanPlan.of(self.read_each(self.listed(record)), source))
         has_own_columns = id is not None or not metadata.references[self.reference].is_branch
         return self.snapshot_of(info, plan, schema_id if has_own_columns else None)
 
@@ -285,7 +282,7 @@ class IcebergTable(WritableTable):
         found.update(manifests)
         for entries in self._each(self._read_manifest, manifests.values()):
             found.update(self.locate_each(entries.entries.paths))
-            found.update(one.location for one in entries.equality)
+            found.update(one.file.location for one in entries.equality)
         return frozenset(found)
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -330,13 +327,8 @@ class IcebergTable(WritableTable):
     def _read_manifest(self, manifest: Manifest) -> ManifestFiles:
         fields = self.metadata.specs.get(manifest.spec_id)
         if fields is None:
-            raise NotCanonical(
-                f"partition_spec_id of {manifest.path}",
-                source=self.metadata.source,
-                expected="one of partition-specs",
-                actual=manifest.spec_id,
-            )
-
+            what, source = f"partition_spec_id of {manifest.path}", self.metadata.source
+            raise NotCanonical(what, source=source, expected="one of partition-specs", actual=manifest.spec_id)
         storage = self.folder.storage
         return self._entries.get(
             manifest, lambda: read_manifest(manifest, fields, self._locate, storage, self._are_inside)
@@ -389,8 +381,7 @@ class ManifestWalk(Walk):
     def __init__(self, table: IcebergTable, start: IcebergSnapshot) -> None:
         self.info = start.info
         self._table = table
-        self._start = start
-        self._has_started = False
+        self._start: IcebergSnapshot | None = start
         self._is_plain = True
         self._next = count()
         self._numbers: dict[Manifest, int] = {}
@@ -407,11 +398,11 @@ class ManifestWalk(Walk):
             NotCanonical: also if a data file is there twice.
         """
         table, before = self._table, self.info
-        if not self._has_started:
-            listed = table.listed(table.metadata.snapshots[before.id])
-            self._is_plain = self._exchange((), dict(zip(listed, self._start.plan.parts, strict=True)), "")
-            self._has_started = True
-        if self._start.plan.respelled or not self._is_plain:
+        if self._start is not None:
+            plan, listed = self._start.plan, table.listed(table.metadata.snapshots[before.id])
+            self._is_plain = self._exchange((), dict(zip(listed, plan.parts, strict=True)), "") and not plan.respelled
+            self._start = None
+        if not self._is_plain:
             return None
         record = table.metadata.snapshots[info.id]
         now = dict.fromkeys(table.listed(record))
@@ -432,7 +423,7 @@ class ManifestWalk(Walk):
         equality = [
             part.take(_NO_FILES, part.equality) for part in alone if isinstance(part, Deletes) and part.equality
         ]
-        plan = ScanPlan.of([*parts, *equality], table.metadata.specs, table.manifest_list(record))
+        plan = ScanPlan.of([*parts, *equality], table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
 
     def _exchange(self, gone: Iterable[Manifest], new: Mapping[Manifest, ManifestFiles], source: str) -> bool:
@@ -474,20 +465,13 @@ class ManifestWalk(Walk):
         self._parts[number] = part
         places = range(number << _BITS, (number << _BITS) + len(part))
         if isinstance(part, DataFiles):
-            known = len(self._data)
-            self._data.update(zip(part.entries.paths, places, strict=True))
-            if len(self._data) < known + len(part):
-                raise repeated(self._twice(part.entries.paths), source)
+            for path, place in zip(part.entries.paths, places, strict=True):
+                if self._data.setdefault(path, place) != place:
+                    raise repeated(path, source)
             return set()
-        for path, place in zip(part.paths, places, strict=True):
-            self._deletes.setdefault(path, []).append(place)
+        for named, place in zip(part.paths, places, strict=True):
+            self._deletes.setdefault(named, []).append(place)
         return {part.paths[number] for number in np.flatnonzero(~part.bitmaps).tolist()}
-
-    def _twice(self, paths: Sequence[str]) -> str:
-        """Return the first of paths that manifests have more than once."""
-        parts = (part for part in self._parts.values() if isinstance(part, DataFiles))
-        counts = Counter(path for part in parts for path in part.entries.paths)
-        return next(path for path in paths if counts[path] > 1)
 
     def _of(self, paths: Iterable[Hashable]) -> list[ManifestFiles]:
         """Return the files that are of data files, in the order of the manifests."""

@@ -166,7 +166,7 @@ def fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoRetur
 
 
 class _Cleaner:
-    """Rebuilds a schema without logical types, defaults, docs and given names.
+    """Rebuilds a schema without logical types, defaults, docs and given names; a record keeps how it was spelled.
 
     A name may refer to a fixed type that was defined before, as Java writes it. Every writer spells out other types,
     and this is required: records that refer to each other could be of any size.
@@ -219,7 +219,7 @@ class _Cleaner:
             fields.append(known | {"field-id": item["field-id"]} if "field-id" in item else known)
         if len({field["name"] for field in fields}) < len(fields):
             fail(self._cursor, "Avro schema", "fields of distinct names", "two of one name")
-        return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields}
+        return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields, "spelled": kind}
 
     def _logical(self, kind: Any) -> Logical | None:
         kind = not_null(kind)

@@ -176,6 +176,14 @@ class JsonFields:
         """
         return self._of(name, list, "an array")
 
+    def array_if_any(self, name: str) -> list[Any]:
+        """Return an array; empty if it is missing.
+
+        Raises:
+            NotCanonical: it has another type.
+        """
+        return self.array(name) if name in self else []
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a required array of strings.
 

@@ -45,7 +45,7 @@ from dvcodec.paimon import (
 )
 from dvcodec.tables.columns import MOST_NUMBER, numbers_of
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.metadata.json_fields import bare_name
 from dvcodec.tables.model import DeletionVector, OnDemand, Record
 from dvcodec.tables.snapshots.findings import Finding

@@ -18,7 +18,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
 from dvcodec.ops.convert import diff
-from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata import Cache
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, OnDemand, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.reading import FewRead, VectorRead, read_and_count, read_vectors
 from dvcodec.tables.table import Snapshot, Table, check_table
