@@ -44,7 +44,9 @@ def test_low_bars_and_none() -> None:
     """Any file can be seen."""
     low, _ = drawn_in(bars([Bar("", "few", 1), Bar("", "many", 10_000)], unit="file", what="Files"))
     assert low["height"] == "2"
-    assert 'aria-label="Files. no files"' in bars([Bar("", "none", 0)], unit="file", what="Files")
+    none = bars([Bar("", "none", 0)], unit="file", what="Files")
+    assert 'aria-label="Files. no files"' in none
+    assert [bar["height"] for bar in drawn_in(none)] == ["0"]
 
 
 @each(
@@ -85,6 +87,7 @@ def test_files_by_deleted_share() -> None:
 def test_files_without_a_share_are_in_no_bar() -> None:
     scan = audit_of(file_of("a", RowSet([1]), None), file_of("b", RowSet([7]), 7)).scan
     assert [bar.count for bar in share_bars(scan)] == [0, 1, *[0] * 8]
+    assert "no files without deleted rows and 1 file with an unknown share not shown" in pictures(scan, totals(scan))
 
 
 @given(st.lists(st.integers(1, 1 << 40), max_size=30))
@@ -93,6 +96,13 @@ def test_every_size_is_in_the_bar_that_says_so(sizes: list[int]) -> None:
     assert sum(bar.count for bar in found) == len(sizes)
     assert len(found) >= 6
     assert len({bar.title for bar in found}) == len(found)
+
+
+def test_size_bars() -> None:
+    assert [(bar.label, bar.title, bar.count) for bar in size_bars([63, 64, 255, 256])][2:4] == [
+        ("64 B", "64 B to 256 B", 2),
+        ("256 B", "256 B to 1 KiB", 1),
+    ]
 
 
 def test_labels_of_many_size_bars() -> None:
