@@ -154,7 +154,10 @@ def test_members_keep_their_text(stats: str | None, expected: str) -> None:
     assert loosened(stats, 7, "0.json") == expected
 
 
-@each("stats", ["7", "[]", "{", '{"a"', '{"a" 1}', '{"a":}', '{"a":1 "b":2}', '{"a":1,}', '{"a":' + "[" * 50_000])
+@each(
+    "stats",
+    ["7", "[]", "{", '{"a"', '{"a" 1}', '{"a"x1}', '{"a":}', '{"a":1 "b":2}', '{"a":1,}', '{"a":' + "[" * 50_000],
+)
 def test_what_is_not_an_object_is_refused(stats: str) -> None:
     with pytest.raises(NotCanonical, match=r"^0\.json: add\.stats: expected a JSON object, found "):
         loosened(stats, 7, "0.json")

@@ -252,6 +252,7 @@ ONLY_IN_JSON: dict[str, Action] = {
     "statistics as columns": {"stats_parsed": {"numRecords": 1}},
     "a vector that is not an object": {"deletionVector": [1]},
     "a vector with a fraction": {"deletionVector": VECTOR | {"offset": 1.5}},
+    "an offset of 32 bits": {"deletionVector": VECTOR | {"offset": 2**31}},
     "a vector with more": {"deletionVector": VECTOR | {"other": 1}},
     "half a surrogate": {"path": "\ud800"},
 }

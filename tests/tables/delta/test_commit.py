@@ -210,6 +210,7 @@ def test_change_data_feed(tmp_path: Path) -> None:
     properties = {"delta.enableChangeDataFeed": "true"}
     deltalake.write_deltalake(str(tmp_path), rows, partition_by=["part"], configuration=properties)
     assert enable(open_table(tmp_path)).path is not None
+    assert actions(tmp_path, 1)[0]["commitInfo"]["timestamp"] > 1_700_000_000_000
     turns: list[set[int]] = [{1, 2, 101}, {3, 102, *range(200, 300)}, {4, 5}]
     for gone in turns:
         delete(tmp_path, gone.__contains__)

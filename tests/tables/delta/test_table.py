@@ -153,6 +153,7 @@ def test_inline_vectors(tmp_path: Path) -> None:
         (found,) = snapshot.read(one)
         assert found.stats is not None
         assert (found.rows, found.stats.size, found.stats.row_count) == (deleted_rows, size, ROWS)
+        assert sum(found.stats.containers) == bool(deleted_rows)
     with pytest.raises(CardinalityMismatch):
         snapshot.read(of_cardinality(vector, 5))
 

@@ -379,6 +379,7 @@ def parsed(raw: Any) -> DataType:
         ("DOUBLE PRECISION", pa.float64()),
         ("DECIMAL", pa.decimal128(10, 0)),
         ("DECIMAL(38)", pa.decimal128(38, 0)),
+        ("DECIMAL(1)", pa.decimal128(1, 0)),
         ("NUMERIC(5, 2) NOT NULL", pa.decimal128(5, 2)),
         ("TIME WITHOUT TIME ZONE", pa.time32("ms")),
         ("TIMESTAMP(0)", pa.timestamp("ms")),
@@ -450,6 +451,9 @@ def test_invalid_type_is_refused(raw: Any) -> None:
 
 def test_types_in_one_another_without_end_are_refused() -> None:
     raw: Any = "INT"
+    for _ in range(64):
+        raw = row((1, "x", raw))
+    assert parsed(raw).root == "ROW"
     for _ in range(200):
         raw = {"type": "ARRAY", "element": raw}
     with pytest.raises(Unsupported, match="at most 64 nested types"):
@@ -533,3 +537,5 @@ def test_columns_spread_over_files() -> None:
     assert visible(APPEND, options, *shared) == [ALL, NOT, ALL, NOT]
     assert visible(APPEND, options, file("a"), file("b", first_row_id=5)) == [NOT, ALL]
     assert visible(APPEND, {}, *shared) == [ALL, ALL, ALL, ALL]
+    chain = [file(str(start), first_row_id=start) for start in (0, 5, 12)]
+    assert visible(APPEND, options, *chain) == [NOT, NOT, NOT]
