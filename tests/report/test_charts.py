@@ -103,6 +103,7 @@ def test_size_bars() -> None:
         ("64 B", "64 B to 256 B", 2),
         ("256 B", "256 B to 1 KiB", 1),
     ]
+    assert size_bars([64, 256])[0].title == "4 B to 16 B", "the bars that are filled up stand on both sides"
 
 
 def test_labels_of_many_size_bars() -> None:
