@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,20 @@ import commit_delta
 import commit_iceberg
 import commit_paimon
 from common import Place
-from make_tables import session
+from make_tables import make, session
+
+
+def make_tables(place: Place, only: dict[str, list[str]]) -> None:
+    """Make tables of some engines by their names, in a session of their own, as its settings change."""
+    for engine, names in only.items():
+        make(replace(place, spark=place.spark.newSession(), only=frozenset(names)), [engine])
+
 
 ENGINES: dict[str, dict[str, Callable[..., Any]]] = {
     "iceberg": commit_iceberg.COMMANDS,
     "delta": commit_delta.COMMANDS,
     "paimon": commit_paimon.COMMANDS,
+    "tables": {"make": make_tables},
 }
 
 

@@ -34,6 +34,7 @@ SMALL_JOBS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -57,7 +58,7 @@ def session(folder: Path, suffix: str = ODD) -> SparkSession:
         }
     builder = SparkSession.builder.appName("dvcodec interop").master("local[2]")
     for key, value in {
-        "spark.jars": ",".join(map(str, JARS)),
+        "spark.driver.extraClassPath": ":".join(map(str, JARS)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -83,14 +84,18 @@ def told(truths: Iterable[Truth]) -> Iterator[Truth]:
         yield truth
 
 
-def main(folder: Path, engines: list[str], only: frozenset[str] | None, suffix: str) -> None:
-    (folder / "truth").mkdir(parents=True, exist_ok=True)
-    spark = session(folder, suffix)
-    java = spark._jvm.java.lang.System.getProperty("java.version")  # noqa: SLF001
+def make(place: Place, engines: Iterable[str]) -> None:
+    """Make the tables of some engines, and write down what is true of them."""
+    (place.folder / "truth").mkdir(parents=True, exist_ok=True)
+    java = place.jvm.java.lang.System.getProperty("java.version")
     versions = {"pyspark": pyspark.__version__, "java": java, "jars": [jar.name for jar in JARS]}
     for engine in engines:
-        place = Place(spark, folder, only, suffix)
-        write_truth(folder, engine, versions, told(MAKERS[engine](place)))
+        write_truth(place.folder, engine, versions, told(MAKERS[engine](place)))
+
+
+def main(folder: Path, engines: list[str], only: frozenset[str] | None, suffix: str) -> None:
+    spark = session(folder, suffix)
+    make(Place(spark, folder, only, suffix), engines)
     spark.stop()
 
 

@@ -77,11 +77,11 @@ def bleve(tmp_path_factory: pytest.TempPathFactory) -> GoBleve:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Key, MadeTable]:
+def made(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> dict[Key, MadeTable]:
     """All tables of the Spark connectors; `make interop-spark` gets what makes them."""
     from interop.connectors import make_tables  # reads whole tables, which needs more than the other programs do
 
-    return make_tables(tmp_path_factory.mktemp("connectors"))
+    return make_tables(engines, tmp_path_factory.mktemp("connectors"))
 
 
 @pytest.fixture(scope="session")

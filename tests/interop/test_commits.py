@@ -104,7 +104,7 @@ def of_delta(number: int) -> bool:
     return first(number) or (100 < number < 300 and number % 2 == 0)
 
 
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("in_place", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_iceberg_reads_deltas_vectors(engines: Engines, delta_root: str, in_place: bool) -> None:
     """Also where they are, in files that are no Puffin; and Iceberg's own DELETE goes on from there."""
     name = f"of_delta_{in_place}".lower()
@@ -115,7 +115,7 @@ def test_iceberg_reads_deltas_vectors(engines: Engines, delta_root: str, in_plac
     assert engines.read("iceberg", name=name) == left(of_delta, lambda number: number < 20)
 
 
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("in_place", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_delta_reads_icebergs_vectors(engines: Engines, in_place: bool) -> None:
     """Also where they are, in Puffin files; and Delta's own DELETE goes on from there."""
     name = f"to_delta_{in_place}".lower()
@@ -145,7 +145,7 @@ def test_iceberg_reads_vectors_in_place_of_position_deletes(engines: Engines) ->
     assert {vector.format for vector in open_table(root).snapshot().vectors} == {"iceberg"}
 
 
-@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("bits", [32, pytest.param(64, marks=pytest.mark.long)])
 def test_paimons_vectors_for_delta_and_in_the_other_width(engines: Engines, bits: int) -> None:
     root = engines.ask("paimon-create", root=f"{engines.folder}/theirs {bits}", stop=STOP, bits=bits)
     for where in ("id % 11 = 3", "id > 100 AND id < 300"):

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import amounts
 from cli_runner import run
 from dvcodec.tables import open_table
 from interop.engines import Engines
@@ -62,6 +63,11 @@ class Iceberg:
         return pl.scan_iceberg(open_table(self.root).metadata.source)  # type: ignore[attr-defined]
 
 
+CASES: list[tuple[type[Delta | Iceberg], str]] = [(Delta, "more"), (Iceberg, "the only vector")]
+if amounts.long:
+    CASES = [(kind, damage) for kind in (Delta, Iceberg) for damage in DAMAGE]
+
+
 def everywhere(table: Delta | Iceberg) -> Iterator[list[int]]:
     """Ids that Spark, the format's Python library and polars read."""
     yield table.read()
@@ -70,8 +76,7 @@ def everywhere(table: Delta | Iceberg) -> Iterator[list[int]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*polars_iceberg.*")
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("kind", [Delta, Iceberg])
+@pytest.mark.parametrize(("kind", "damage"), CASES)
 def test_spark_goes_on_after_a_repair(kind: type[Delta | Iceberg], damage: str, engines: Engines) -> None:
     table = kind(engines, f"repaired_{kind.__name__}_{damage}".replace(" ", "_").lower())
     if damage != "the only vector":

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import amounts
 from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_iceberg_rest import Server
@@ -19,7 +20,7 @@ from tables.deleting.races import Delete, State, Writers, check_history
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
-DELETES = 24
+DELETES = amounts.of(12, 24)
 ROWS = 1000
 CONFLICTS = ("Concurrent", "CONCURRENT", "ValidationException", "CommitFailedException", "Cannot commit")
 """What Spark's errors say where another writer committed first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ import pytest
 
 from dvcodec import RowSet, iceberg
 from lake.buckets import Bucket
-from spark.sessions import environment, set_up
+from spark import conftest as in_spark
+from spark.sessions import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,18 +29,12 @@ FILES = 300
 Options = dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
+spark, sources = in_spark.spark, in_spark.sources
 
-    from dvcodec.spark import register
 
-    set_up()
-    builder = SparkSession.builder.appName("dvcodec lake tests").master("local[2]")
-    session = builder.getOrCreate()
-    register(session)
-    yield session
-    session.stop()
+@pytest.fixture(scope="module", autouse=True)
+def _registered(sources: SparkSession) -> None:
+    pass
 
 
 def spelled(options: Options) -> Options:

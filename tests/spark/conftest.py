@@ -24,20 +24,17 @@ if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
-GROUPS = {
-    "spark-processes": ("docs", "source_faults", "standalone"),
-    "spark-sources": ("functions", "paths", "source_read", "source_write", "zap_source"),
-}
-"""Tests that start processes of their own, and tests of functions and sources; the others test jobs."""
+SOURCES = ("docs", "functions", "paths", "source_faults", "source_read", "source_write", "zap_source")
+"""Tests of sources, functions and pages; the others test jobs. A JVM is large: one session for each of the two."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM is large, so that few processes have a session: one for each group. pyspark's warnings are not ours."""
-    group_of = {f"test_{room}.py": group for group, rooms in GROUPS.items() for room in rooms}
+    """Few processes have a session. pyspark's warnings are not ours."""
     for item in items:
         if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.name, "spark-jobs")))
+            group = "spark-sources" if item.path.stem.removeprefix("test_") in SOURCES else "spark-jobs"
+            item.add_marker(pytest.mark.xdist_group(group))
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
