@@ -115,11 +115,8 @@ def test_places_that_are_wrong(spark: SparkSession, tmp_path: Path) -> None:
                 decode_at(tmp_path / name, offset, length, cardinality=2 if length == second.size else 1)
     assert "No such file" in found["x.puffin.gone", 4, 40]["error"]
     assert "cardinality" in found["x.puffin", second.offset, second.size]["error"]
-
-
-def test_places_without_their_columns(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="no offset and no size"):
-        audit(spark.createDataFrame([("a",)], "container string"))
+        audit(df.select("path"))
 
 
 def test_names_that_are_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
@@ -180,6 +177,8 @@ def test_everything_is_in_one_of_the_two(spark: SparkSession) -> None:
     assert why[105] == "cardinality: expected 3, found 2"
     assert why[106] == "dv is null"
     assert why[107] == "data_file is null"
+    with pytest.raises(UsageError, match="no dv"):
+        jobs.quarantine(dvs.drop("dv"))
 
 
 def test_a_damaged_lake(spark: SparkSession, tmp_path: Path) -> None:
@@ -204,7 +203,6 @@ def test_a_damaged_lake(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [
-        ([2.0, 3.5], "cardinality: expected 3.5, found 2"),
         ([2.0, 1e300], r"cardinality: expected 1e+300, found 2"),
         (["2", "x"], "cardinality: expected x, found 2"),
         ([Decimal(2), Decimal(10**30)], f"cardinality: expected {10**30}, found 2"),
@@ -233,14 +231,6 @@ def test_a_name_that_is_not_utf8(spark: SparkSession) -> None:
             run(named).collect()
 
 
-def test_nothing_to_set_apart(spark: SparkSession) -> None:
-    dvs = spark.createDataFrame([], "data_file string, dv binary")
-    valid, apart = jobs.quarantine(dvs)
-    assert valid.count() == apart.count() == 0
-    with pytest.raises(UsageError, match="no dv"):
-        jobs.quarantine(dvs.drop("dv"))
-
-
 SIZES = [
     ("untouched", 1_000, None, 10_000),
     ("hardly", 1_000, 99, 10_000),
@@ -256,22 +246,6 @@ def stats(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(SIZES, "data_file string, rows long, cardinality int, bytes long")
 
 
-def reference(min_ratio: float, min_deleted: int) -> set[str]:
-    found = set()
-    for name, rows, deleted, _ in SIZES:
-        gone = deleted or 0
-        if rows and (gone == rows or (gone / rows >= min_ratio and gone >= min_deleted)):
-            found.add(name)
-    return found
-
-
-@pytest.mark.parametrize(("ratio", "least"), [(0.0, 1), (0.1, 3), (0.9, 1), (1.0, 1000), (0.05, 100)])
-def test_candidates(ratio: float, least: int, spark: SparkSession) -> None:
-    found = compaction_candidates(stats(spark), min_ratio=ratio, min_deleted=least).collect()
-    assert {row["data_file"] for row in found} == reference(ratio, least)
-    assert [row["gain"] for row in found] == sorted((row["cardinality"] for row in found), reverse=True)
-
-
 def test_numbers(spark: SparkSession) -> None:
     df = compaction_candidates(stats(spark), size="bytes", min_ratio=0.1)
     assert df.columns == [*stats(spark).columns, "live_rows", "deleted_ratio", "fully_deleted", "gain"]
@@ -282,15 +256,17 @@ def test_numbers(spark: SparkSession) -> None:
         ("all", 0, 1.0, True, 700),
         ("tiny", 2, 0.5, False, 150),
     ]
+    named = stats(spark).select("data_file", sf.col("rows").alias("record count"), sf.col("cardinality").alias("a.b"))
+    for ratio, least, names in (
+        (0.5, 1, ["much", "all", "tiny"]),
+        (1.0, 1000, ["all"]),
+        (0.05, 100, ["much", "just", "all"]),
+    ):
+        found = compaction_candidates(named, rows="record count", deleted="a.b", min_ratio=ratio, min_deleted=least)
+        assert [row["data_file"] for row in found.collect()] == names
 
 
-def test_other_columns(spark: SparkSession) -> None:
-    df = stats(spark).select("data_file", sf.col("rows").alias("record count"), sf.col("cardinality").alias("a.b"))
-    found = compaction_candidates(df, rows="record count", deleted="a.b", min_ratio=0.5)
-    assert [row["data_file"] for row in found.collect()] == ["much", "all", "tiny"]
-
-
-@pytest.mark.parametrize("numbers", [(10, 11), (None, 3), (-1, None), (5, -1)])
+@pytest.mark.parametrize("numbers", [(10, 11), (None, 3), (5, -1)])
 def test_numbers_that_cannot_be(numbers: tuple[Any, Any], spark: SparkSession) -> None:
     df = spark.createDataFrame([("a", *numbers)], "data_file string, rows long, cardinality long")
     with pytest.raises(Exception, match=r"a data file of .* rows cannot have .* deleted ones"):

@@ -15,16 +15,13 @@ import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.io import Storage
 from dvcodec.spark import hand_over, tasks
 from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.jobs import build
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.change import merge
-from dvcodec.spark.sources import position_deletes
-from dvcodec.spark.sources.files import FilePartition
 from dvcodec.spark.sources.position_deletes import PositionDeleteReader
-from samples.position_rows import ORDERS, collected, reference, rows, united, vectors_of, write
+from samples.position_rows import collected, reference, rows, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,20 +33,22 @@ def values(spark: SparkSession, *rows: tuple[str | None, int | None]) -> DataFra
     return spark.sql(f"SELECT * FROM VALUES {', '.join(texts)} AS t (file_path, pos)")
 
 
-@pytest.mark.parametrize("order", [pytest.param(o, marks=[pytest.mark.everywhere] * (o == "random")) for o in ORDERS])
+@pytest.mark.parametrize(
+    "order", [pytest.param(o, marks=[pytest.mark.everywhere] * (o == "random")) for o in ("random", "far")]
+)
 def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: SparkSession, tmp_path: Path) -> None:
     table = rows(order)
     folder = write(tmp_path / "deletes", table)
     want = reference(table)
     df = spark.read.parquet(folder)
     for strategy in STRATEGIES:
-        assert collected(build_vectors(df, strategy=strategy)) == want, strategy  # type: ignore[arg-type]
+        found = build_vectors(df.repartition(7), strategy=strategy, partitions=5)  # type: ignore[arg-type]
+        assert collected(found) == want, strategy
     assert collected(build_vectors(folder, spark=spark)) == want
     assert collected(build_vectors([f"{folder}/{i}.parquet" for i in range(3)])) == want
 
 
-@pytest.mark.parametrize("eager", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "eager"), [("partial", False), ("shuffle", False), ("auto", True)])
 def test_names_that_are_not_utf8(strategy: Strategy, eager: bool, spark: SparkSession) -> None:
     df = spark.sql("SELECT cast(X'61FF' AS string) AS file_path, id AS pos FROM range(100)")
     with pytest.raises(
@@ -58,8 +57,7 @@ def test_names_that_are_not_utf8(strategy: Strategy, eager: bool, spark: SparkSe
         build_vectors(df, strategy=strategy, eager=eager).collect()
 
 
-@pytest.mark.parametrize("eager", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "eager"), [("partial", False), ("shuffle", False), ("auto", True)])
 def test_names_of_a_collation_are_told_apart_by_their_bytes(
     strategy: Strategy, eager: bool, spark: SparkSession
 ) -> None:
@@ -67,17 +65,6 @@ def test_names_of_a_collation_are_told_apart_by_their_bytes(
     df = spark.sql(f"SELECT name COLLATE UTF8_LCASE AS file_path, pos FROM ({texts})")
     want = {name: iceberg.encode(RowSet(range(i, 300, 3))) for i, name in enumerate(("A", "a", "b"))}
     assert collected(build_vectors(df, strategy=strategy, eager=eager)) == want
-
-
-def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: Path) -> None:
-    table = rows("skewed")
-    df = spark.read.parquet(write(tmp_path / "deletes", table)).repartition(7)
-    spark.conf.set("spark.sql.shuffle.partitions", "13")
-    try:
-        assert collected(build_vectors(df, strategy="partial")) == reference(table)
-        assert collected(build_vectors(df, strategy="shuffle", partitions=5)) == reference(table)
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", "4")
 
 
 @pytest.mark.everywhere
@@ -90,49 +77,11 @@ def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> N
     assert collected(merge(partials)) == reference(table)
 
 
-def test_names_stored_as_a_dictionary_or_not_in_one_task(tmp_path: Path) -> None:
-    """Names that nearly all differ are read as they are: a dictionary of them would only cost time."""
-    table = rows("many files", 20_000)
-    few = rows("random", 20_000)
-    pq.write_table(table, tmp_path / "0.parquet", use_dictionary=False, compression="none")
-    pq.write_table(few, tmp_path / "1.parquet")
-    pq.write_table(few.cast(pa.schema([("file_path", pa.large_string()), ("pos", pa.int64())])), tmp_path / "2.parquet")
-    reader = PositionDeleteReader([str(tmp_path)], "file_path", "pos", 1 << 30)
-    (task,) = reader.partitions()
-    assert isinstance(task, FilePartition)
-    assert [piece.path.rpartition("/")[2] for piece in task.splits] == ["0.parquet", "1.parquet", "2.parquet"]
-    kinds = []
-    for piece in task.splits:
-        with position_deletes._open_parquet(piece, "file_path", Storage({})) as file:
-            kinds.append(pa.types.is_dictionary(file.schema_arrow.field("file_path").type))
-    assert kinds == [False, True, True]
-    found = united(vectors_of(reader.read(task)), trusted=True)
-    assert {path: data for path, _, data in found} == reference(pa.concat_tables([table, few]))
-
-
-def test_other_columns_and_types(spark: SparkSession) -> None:
-    df = spark.sql("SELECT named_struct('f', 'a') AS m, CAST(id AS INT) AS p FROM range(5)")
-    assert collected(build_vectors(df, "m.f", "p")) == {"a": iceberg.encode(RowSet(range(5)))}
-
-
 def test_nothing_gives_nothing(spark: SparkSession, tmp_path: Path) -> None:
     assert collected(build_vectors(tmp_path, spark=spark)) == {}
     df = spark.createDataFrame([], "file_path string, pos long")
     for strategy in STRATEGIES:
         assert collected(build_vectors(df, strategy=strategy)) == {}  # type: ignore[arg-type]
-
-
-@pytest.mark.everywhere
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        ("file_path long, pos long", "'file_path' holds bigint, not strings"),
-        ("file_path string, pos double", "'pos' holds double, not integers"),
-    ],
-)
-def test_columns_of_other_types(schema: str, message: str, spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match=message):
-        build_vectors(spark.createDataFrame([], schema))
 
 
 @pytest.mark.everywhere
@@ -144,20 +93,30 @@ def test_arguments(spark: SparkSession) -> None:
         build_vectors(df, strategy="partial", partitions=0)
     with pytest.raises(UsageError, match="read in the workers"):
         build_vectors("x", strategy="shuffle")
+    for schema, message in (
+        ("file_path long, pos long", "'file_path' holds bigint, not strings"),
+        ("file_path string, pos double", "'pos' holds double, not integers"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            build_vectors(spark.createDataFrame([], schema))
+    told = r"columns file_path and pos: .*file_path.* build_vectors\(positions\(rows\)\); .* are file_col= and pos_col="
+    with pytest.raises(UsageError, match=told):
+        build_vectors(spark.range(3))
+    nested = spark.sql("SELECT named_struct('f', 'a') AS m, CAST(id AS INT) AS p FROM range(5)")
+    assert collected(build_vectors(nested, "m.f", "p")) == {"a": iceberg.encode(RowSet(range(5)))}
 
 
-@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize(
-    ("row", "strategy", "message"),
+    ("row", "strategy", "eager", "message"),
     [
-        ((None, 1), "auto", "name no data file"),
-        (("a", None), "shuffle", "no position"),
-        (("a", None), "auto", "no position"),
-        (("a", -1), "partial", "negative"),
+        ((None, 1), "auto", True, "name no data file"),
+        (("a", None), "shuffle", False, "no position"),
+        (("a", None), "auto", True, "no position"),
+        (("a", -1), "partial", False, "negative"),
     ],
 )
 def test_nulls_and_negative_positions_fail(
-    row: tuple[str | None, int | None], strategy: Strategy, message: str, spark: SparkSession, *, eager: bool
+    row: tuple[str | None, int | None], strategy: Strategy, eager: bool, message: str, spark: SparkSession
 ) -> None:
     df = values(spark, ("a", 7), row)
     with pytest.raises(Exception, match=message):
@@ -196,15 +155,6 @@ def test_rows_of_a_scan_cross_without_their_paths(
     assert far.limit(2).count() == 2
     with pytest.raises(Exception, match="more than 32 bits"):
         far.collect()
-
-
-@pytest.mark.everywhere
-def test_other_columns(spark: SparkSession) -> None:
-    rows = spark.range(3).selectExpr("id", "'x' AS name")
-    told = r"columns file_path and pos: .*file_path.* build_vectors\(positions\(rows\)\); .* are file_col= and pos_col="
-    with pytest.raises(UsageError, match=told):
-        build_vectors(rows)
-    assert build_vectors(rows, "name", "id").count() == 1
 
 
 @pytest.mark.everywhere
@@ -277,15 +227,12 @@ def faulty(plan: Plan, marker: Path, how: str) -> Plan:
     return run
 
 
-@pytest.mark.parametrize(
-    ("phase", "how"), [("encode_rows", "is killed"), ("union_vectors", "is killed"), ("_build", "fails")]
-)
+@pytest.mark.parametrize(("phase", "how"), [("encode_rows", "is killed"), ("union_vectors", "fails")])
 def test_a_task_that_dies_once_is_repeated(
     phase: str, how: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = rows("clustered", 9_000)
     df = spark.read.parquet(write(tmp_path / "deletes", table))
     monkeypatch.setattr(build, phase, faulty(getattr(build, phase), tmp_path / "died", how))
-    strategy: Strategy = "shuffle" if phase == "_build" else "partial"
-    assert collected(build_vectors(df, strategy=strategy)) == reference(table)
+    assert collected(build_vectors(df, strategy="partial")) == reference(table)
     assert (tmp_path / "died").exists()

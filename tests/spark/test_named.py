@@ -64,16 +64,12 @@ def lake(**settings: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("table", ["/wh/orders", "./orders", "s3://lake/orders", "a b", Path("orders"), r"C:\t"])
-def test_paths_are_not_asked_for(table: Any) -> None:
-    session = Session("/x", "delta")
-    assert resolved(session, table) == table
-    assert not session.asked
-
-
 def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = Session("file:/wh/a b%20", "delta")
+    for path in ("/wh/orders", "./orders", "s3://lake/orders", "a b", Path("orders"), r"C:\t"):
+        assert resolved(session, path) == path
+    assert not session.asked, "paths are not asked for"
     assert resolved(session, "orders") == resolved(session, "lake.`my.db`.orders") == "/wh/a b%20"
     assert resolved(session, "delta.`/wh/a b`") == "/wh/a b"
     assert resolved(Session("s3a://lake/t", "paimon"), "db.orders") == "s3a://lake/t"

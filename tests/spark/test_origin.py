@@ -19,7 +19,7 @@ from pyspark.sql.window import Window
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.spark.compat import HAS_SOURCES
 from dvcodec.spark.jobs import apply, deleted, positions, unmatched
-from dvcodec.spark.jobs.origin import origin
+from dvcodec.spark.jobs.build import origin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -199,24 +199,6 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert read(spark, path, columns="size,error").collect()[0]["error"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"columns": "data_file,rows"}, "no column 'rows', expected some of container, format"),
-        ({"columns": "size,size"}, "column 'size' twice"),
-        ({"rows": "positions"}, "unknown option 'rows'"),
-        ({"format": "zap"}, "option format: expected one of puffin, delta"),
-        ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
-        ({"partition-bytes": "0"}, "option partition-bytes: expected a positive size"),
-        ({"paths": "x"}, "option paths: expected a JSON array of strings"),
-        ({"path": ""}, "a path is empty"),
-    ],
-)
-def test_usage_errors(options: dict[str, str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        schema_of(ReadOptions.parse({"path": "x"} | options))
-
-
 @pytest.mark.everywhere
 def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="UsageError: no column 'rows'"):
@@ -232,6 +214,16 @@ def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> Non
     with pytest.raises(PySparkException, match="the schema has the columns size, the option max"):
         spark.read.format("dvcodec").schema("size long").option("columns", "max").load(str(tmp_path)).collect()
     assert read(spark, tmp_path).collect() == []
+    for options, message in (
+        ({"columns": "size,size"}, "column 'size' twice"),
+        ({"format": "zap"}, "option format: expected one of puffin, delta"),
+        ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
+        ({"partition-bytes": "0"}, "option partition-bytes: expected a positive size"),
+        ({"paths": "x"}, "option paths: expected a JSON array of strings"),
+        ({"path": ""}, "a path is empty"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            schema_of(ReadOptions.parse({"path": "x"} | options))
 
 
 def test_an_expected_kind(spark: SparkSession, tmp_path: Path) -> None:
@@ -328,35 +320,6 @@ def test_chosen_data_files(spark: SparkSession, tmp_path: Path) -> None:
         assert sorted(row["min"] for row in found) == want
 
 
-@pytest.mark.everywhere
-def test_pushed_filters(spark: SparkSession, tmp_path: Path) -> None:
-    vectors = {f"f{i}": RowSet([i]) for i in range(50)}
-    iceberg.write_deletion_vectors(tmp_path / "x", vectors)
-    from pyspark.sql import datasource
-
-    if not hasattr(datasource.DataSourceReader, "pushFilters"):
-        asked = read(spark, tmp_path, push_filters=True).where("data_file = 'f7'")
-        assert [row["min"] for row in asked.collect()] == [7]
-        return
-    options = ReadOptions.parse({"path": str(tmp_path), "push-filters": "true"})
-    reader = reader_of(options, schema_of(options))
-    others = [datasource.EqualTo(("size",), 3), datasource.IsNotNull(("data_file",))]
-    taken = [datasource.In(("data_file",), ("f7", "f9", "z")), datasource.EqualTo(("data_file",), "f9")]
-    assert list(reader.pushFilters([*others, *taken])) == others
-    (batch,) = reader.read(reader.partitions()[0])
-    assert batch.column("data_file").to_pylist() == ["f9"]
-    key = "spark.sql.python.filterPushdown.enabled"
-    spark.conf.set(key, "true")
-    try:
-        # A read for each: Spark remembers what was pushed, and gives less to the next query of the same read.
-        asked = read(spark, tmp_path, push_filters=True).where("data_file in ('f7', 'f9') and min > 7")
-        assert [row["min"] for row in asked.collect()] == [9]
-        asked = read(spark, tmp_path, push_filters=True).where("data_file = 'f8' or min = 3")
-        assert [row["min"] for row in asked.collect()] == [3, 8]
-    finally:
-        spark.conf.set(key, "false")
-
-
 def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(3)
     for k in range(6):
@@ -370,7 +333,7 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
     want = list(plainly(*sorted(tmp_path.iterdir())))
     options = ReadOptions.parse({"path": str(tmp_path)})
     for size, count, gap in ((1 << 24, 1 << 15, 1 << 17), (3000, 7, 0), (1, 1, 0), (1 << 24, 3, 1 << 17)):
-        monkeypatch.setattr("dvcodec.spark.sources.windows.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.spark.sources.vectors.WINDOW_BYTES", size)
         monkeypatch.setattr("dvcodec.io.source.WINDOW_BYTES", size)
         monkeypatch.setattr("dvcodec.io.source.WINDOW_VECTORS", count)
         monkeypatch.setattr("dvcodec.io.source._GAP", gap)

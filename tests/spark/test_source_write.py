@@ -26,7 +26,7 @@ from dvcodec.spark.sources import writer as writing
 from dvcodec.spark.sources.files import FoundFiles
 from dvcodec.spark.sources.options import ReadOptions, WriteOptions
 from dvcodec.spark.sources.vectors import plan
-from dvcodec.spark.sources.writer import CONTAINERS, SCHEMA, VectorWriter, Written, committed_in, writer_of
+from dvcodec.spark.sources.writer import CONTAINERS, VectorWriter, Written, committed_in, writer_of
 from dvcodec.spark.vectors import MAGICS as TARGETS
 
 if TYPE_CHECKING:
@@ -159,13 +159,6 @@ def test_a_footer_ends_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [len(sniff(path).vectors) for path in containers(tmp_path)] == [5, 5, 5, 5]
 
 
-def test_nothing_to_write(spark: SparkSession, tmp_path: Path) -> None:
-    write(spark.createDataFrame([], VECTORS), tmp_path)
-    assert len(shown(tmp_path)) == 1
-    assert read_manifest(str(tmp_path)) == SCHEMA.empty_table()
-    assert spark.read.format("dvcodec").load(str(tmp_path)).collect() == []
-
-
 def test_folders_are_spelled_as_the_user_does(spark: SparkSession, tmp_path: Path) -> None:
     rows = {"a": RowSet([1])}
     for folder in (f"file:{tmp_path}/a%20b", f"local://{tmp_path}/c d", f"{tmp_path}/e%/"):
@@ -202,21 +195,13 @@ def test_vectors_that_are_refused(rows: list[tuple[str | None, bytes | None]], m
         assert shown(tmp_path) == [Path(to.marker).name]  # what was begun is gone at once
 
 
-def test_a_data_file_in_two_containers(tmp_path: Path) -> None:
-    first, second = batches({"a": RowSet([1]), "b": RowSet([2])}), batches({"b": RowSet([2])})
-    to = writer(tmp_path, max_vectors=1)
-    written = to.write(chain(first, second))
-    assert len(written.containers) == 3
-    with pytest.raises(UsageError, match="two vectors for the data file 'b': merge them first"):
-        to.commit([written])
-    assert committed_in(str(tmp_path), None, Storage()) == {}
-
-
 def test_a_data_file_in_two_spellings(tmp_path: Path) -> None:
     to = writer(tmp_path, max_vectors=1)
     written = to.write(batches({"s3://b/x": RowSet([1]), "s3a://b//x": RowSet([2])}))
+    assert len(written.containers) == 2
     with pytest.raises(UsageError, match="'s3a://b//x', also spelled 's3://b/x': merge them first"):
         to.commit([written])
+    assert committed_in(str(tmp_path), None, Storage()) == {}
 
 
 def test_a_cardinality_is_checked(tmp_path: Path) -> None:
@@ -365,26 +350,21 @@ def made_vectors(spark: SparkSession) -> DataFrame:
 
 @pytest.mark.everywhere
 @pytest.mark.parametrize("target", ["iceberg", "paimon32"])
-def test_every_target_of_the_job(target: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_every_target_of_the_job(
+    target: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "new" / "folder"
-    found = jobs.write_vectors(made_vectors(spark), folder, target=target)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    found = jobs.write_vectors(made_vectors(spark), "new/folder", target=target)  # type: ignore[arg-type]
     assert found.equals(read_manifest(str(folder)))
     assert {row["data_file"]: decode_at(row["path"], row["offset"], row["size"]) for row in found.to_pylist()} == MADE
     assert set(found["format"].to_pylist()) == {target}
     again = to_arrow(jobs.read_vectors(folder, spark=spark).select("data_file", "cardinality", "crc_ok", "error"))
     expected = sorted((name, len(rows), True, None) for name, rows in MADE.items())
     assert sorted(tuple(row.values()) for row in again.to_pylist()) == expected
-
-
-@pytest.mark.everywhere
-def test_a_second_write_is_appended(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = made_vectors(spark)
-    jobs.write_vectors(made.where("data_file like '%1.parquet'"), tmp_path)
-    monkeypatch.chdir(tmp_path.parent)
-    jobs.write_vectors(made.where("data_file like '%2.parquet'"), tmp_path.name)
-    jobs.write_vectors(made.where("false"), tmp_path)
-    assert jobs.read_vectors(tmp_path, spark=spark).count() == 6
-    assert {Path(path).parent for path in read_manifest(str(tmp_path))["path"].to_pylist()} == {tmp_path}
+    jobs.write_vectors(made_vectors(spark).where("false"), folder)
+    jobs.write_vectors(made_vectors(spark).selectExpr("concat('more ', data_file) AS data_file", "dv"), folder)
+    assert jobs.read_vectors(folder, spark=spark).count() == 2 * len(MADE), "a second write is appended"
 
 
 @pytest.mark.everywhere

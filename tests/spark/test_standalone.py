@@ -12,9 +12,9 @@ import tempfile
 import time
 import urllib.request
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,14 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import amounts
 from dvcodec import UsageError
 from dvcodec.cli.spark_demo import ensure_java
 from dvcodec.spark import sources
 from dvcodec.spark.sources import check_python
 from dvcodec.tables import open_table
 from interop.driver import need
-from interop.truth import MadeTable, read_truth
 from lake.buckets import fresh
 from lake.servers import VERSITYGW, versitygw
 from samples.id_tables import MAKERS, make_iceberg
@@ -45,13 +43,6 @@ PACKAGES = (
     "numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "obstore", "googleapis-common-protos", "grpcio"
 )  # fmt: skip
 SECONDS = 120
-KEPT = ROOT / "tests" / "vectors" / "tables"
-CONNECTORS = {
-    "delta": "delta/spark-4.4.0/named",
-    "paimon": "paimon/spark-0.9.0/changed",
-    "paimon of 64 bits": "paimon/java-1.4.2/changed64",
-}
-"""Tables of Spark's connectors and of Paimon's library, with partitions and vectors; Delta's with column mapping."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +50,9 @@ class Cluster:
     master: str
     home: str
     """Of Spark."""
-    python: Path = Path(sys.executable)
+    python: Path
     """The Python of the workers."""
-    archive: Path = Path()
+    archive: Path
     """dvcodec's wheel under a name that Spark takes for a package."""
 
 
@@ -96,25 +87,17 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def cluster(processes: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """A cluster whose Python has no dvcodec."""
-    folder, python = tmp_path_factory.mktemp("wheel"), worker_python()
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, timeout=300)
-    archive = folder / "dvcodec.zip"
-    next(folder.glob("dvcodec-*.whl")).rename(archive)
-    return replace(processes, python=python, archive=archive)
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A master and two workers, which find no python3: it is not in their search path."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers, which find no python3: it is not in their search path. Their Python has no dvcodec."""
     if CONNECT:
         pytest.skip("a classic cluster")
     import pyspark
 
     ensure_java()
-    folder = tmp_path_factory.mktemp("cluster")
+    folder, python = tmp_path_factory.mktemp("cluster"), worker_python()
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, timeout=300)
+    archive = next(folder.glob("dvcodec-*.whl")).rename(folder / "dvcodec.zip")
     home = Path(pyspark.__file__).parent
     java = shutil.which("java") if "JAVA_HOME" not in os.environ else f"{os.environ['JAVA_HOME']}/bin/java"
     assert java is not None
@@ -161,7 +144,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         while alive(ui) < 2:
             assert time.monotonic() < until, [path.read_text()[-2000:] for path in folder.glob("*.log")]
             time.sleep(0.2)
-        yield Cluster(master, str(home))
+        yield Cluster(master, str(home), python, archive)
 
 
 def alive(port: int) -> int:
@@ -264,6 +247,13 @@ vectors = jobs.build_vectors(lake + "/position-deletes", storage_options=options
 vectors = vectors.repartition(3).mapInArrow(Once("write", folder=scratch), vectors.schema)
 found["written"] = jobs.write_vectors(vectors, lake + "/deletes", storage_options=options).num_rows
 stored = jobs.read_vectors(lake + "/deletes", storage_options=options)
+rows = spark.range(0, 100, 1, 2)
+rows.write.parquet(scratch + "/rows")
+rows = spark.read.parquet(scratch + "/rows")
+gone = jobs.positions(rows.where("id % 4 = 1"))
+built = jobs.build_vectors(gone.mapInArrow(Once("build", folder=scratch), gone.schema))
+live = jobs.apply(rows, built, unmatched="fail")
+found["live"] = sorted(row[0] for row in live.mapInArrow(Once("apply", folder=scratch), live.schema).collect())
 found["read"] = sorted(map(tuple, jobs.explode(stored).select("data_file", "pos").collect()))
 checked = jobs.audit(lake + "/deletes", storage_options=options)
 checked = checked.mapInArrow(Once("audit", folder=scratch), checked.schema)
@@ -283,7 +273,7 @@ for kind in ("delta", "iceberg", "paimon"):
             )
         )
     ]
-found["killed"] = sorted(os.listdir(scratch))
+found["killed"] = sorted(set(os.listdir(scratch)) - {"rows"})
 print("FOUND " + json.dumps(found))
 """
 )
@@ -312,39 +302,6 @@ stream = spark.readStream.schema("id long").parquet(lake + "/gone").mapInArrow(O
 query = stream.writeStream.foreachBatch(jobs.delete_batches(table, "stream", on=["id"]))
 query.option("checkpointLocation", lake + "/check").trigger(availableNow=True).start().awaitTermination()
 found["killed"] = sorted(name for name in os.listdir(lake) if os.path.getsize(lake + "/" + name) == 0)
-print("FOUND " + json.dumps(found))
-"""
-)
-CONNECTED = (
-    SESSION
-    + ONCE
-    + """
-from dvcodec.spark.functions import file_key
-from dvcodec.tables import open_table
-
-found, (roots, killed) = {}, json.loads(order)
-
-def killing(df, name):
-    return df.mapInArrow(Once(name), df.schema) if name in killed else df
-
-for name, root in roots.items():
-    snapshot = open_table(root).snapshot()
-    rows = spark.read.parquet(*[one.location for one in snapshot.data_files])
-    at = {one.path: one.location for one in snapshot.data_files}
-    places = [(one.location, one.offset, at.get(one.data_file, one.data_file)) for one in snapshot.vectors]
-    named = spark.createDataFrame(places, "container string, offset long, data_file string")
-    stored = jobs.read_vectors(sorted({place[0] for place in places})).drop("data_file")
-    stored, named = (df.withColumn("container", file_key("container")) for df in (stored, named))
-    vectors, match = stored.join(named, ["container", "offset"]), "name" if "paimon" in name else "path"
-    here = rows.select("_metadata.file_name", "_metadata.row_index")
-    live = jobs.apply(here, vectors, match=match, unmatched="fail")
-    found[name] = [sorted(map(list, killing(live, name + " apply").collect()))]
-    gone = killing(jobs.positions(rows.where("_metadata.row_index % 4 = 1")), name + " build")
-    keys = killing(spark.range(0, 1_000_000, 3, 2), name + " delete")
-    for what in ({"positions": gone}, {"where": "id % 4 = 3"}, {"keys": keys, "on": "id"}):
-        done = jobs.delete(spark, root, **what)
-        found[name].append([done.rows, done.committed])
-found["killed"] = sorted(os.listdir(lake))
 print("FOUND " + json.dumps(found))
 """
 )
@@ -382,56 +339,6 @@ def answer(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(found.removeprefix("FOUND "))
 
 
-def check_tables_of_connectors(cluster: Cluster, folder: Path, made: dict[str, MadeTable], killed: list[str]) -> None:
-    """Apply, build, delete and commit, with an executor killed in some jobs; rows against a plain model."""
-    left: dict[str, list[int]] = {}
-    expected: dict[str, list[Any]] = {}
-    kept: tuple[Callable[[dict[str, Any]], bool], ...] = (
-        lambda row: bool(row["_pos"] % 4 != 1),
-        lambda row: bool(row["id"] % 4 != 3),
-        lambda row: bool(row["id"] % 3 != 0),
-    )
-    for name, table in made.items():
-        rows = table.latest.rows().select(["_file", "_pos", "id"]).to_pylist()
-        expected[name] = [sorted([row["_file"], row["_pos"]] for row in rows)]
-        for keeps in kept:
-            expected[name].append([len(rows) - sum(map(keeps, rows)), True])
-            rows = list(filter(keeps, rows))
-        left[name] = sorted(row["id"] for row in rows)
-    (folder / "killed").mkdir()
-    order = json.dumps([{name: table.root for name, table in made.items()}, killed])
-    found = answer(run(cluster, folder / "killed", order, {"PYSPARK_PYTHON": str(cluster.python)}, CONNECTED))
-    assert found.pop("killed") == sorted(killed)
-    assert found == expected
-    for name, table in made.items():
-        assert ids(open_table(table.root)) == left[name], name
-
-
-def test_tables_of_connectors(processes: Cluster, tmp_path: Path) -> None:
-    made = {}
-    for name, kept in CONNECTORS.items() if amounts.long else [("delta", CONNECTORS["delta"])]:
-        root = shutil.copytree(KEPT / kept / "table", tmp_path / name.replace(" ", "-"))
-        (made[name],) = read_truth(KEPT / kept / "truth.json", root)
-    check_tables_of_connectors(processes, tmp_path, made, each_job(made) if amounts.long else ["delta delete"])
-
-
-def each_job(made: dict[str, MadeTable]) -> list[str]:
-    return [f"{name} {job}" for name in made for job in ("apply", "build", "delete")]
-
-
-@pytest.mark.long
-def test_iceberg_tables_of_its_connector(processes: Cluster, tmp_path: Path) -> None:
-    """Their metadata has absolute paths, so they are made where they are used."""
-    python = ROOT / "interop" / "spark" / ".venv-4.1" / "bin" / "python"
-    need(python.is_file(), "interop/spark/.venv-4.1 (make interop-spark)")
-    program = [str(python), str(ROOT / "interop" / "spark" / "make_tables.py"), str(tmp_path / "lake")]
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    command = [*program, "iceberg", "--plain", "--only", "evolved,parts"]
-    subprocess.run(command, env=own, check=True, capture_output=True, timeout=400)
-    made = {f"iceberg {table.name}": table for table in read_truth(tmp_path / "lake" / "iceberg.json")}
-    check_tables_of_connectors(processes, tmp_path, made, each_job(made))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["before", "submit"])
 def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
@@ -465,7 +372,8 @@ def test_deletes_on_s3(cluster: Cluster, tmp_path: Path) -> None:
         scratch.mkdir()
         order = json.dumps([bucket.options, str(scratch)])
         found = answer(run(cluster, bucket.url, order, {"PYSPARK_PYTHON": str(cluster.python)}, DELETES))
-        assert found.pop("killed") == ["audit", "delta", "iceberg", "paimon", "write"]
+        assert found.pop("killed") == ["apply", "audit", "build", "delta", "iceberg", "paimon", "write"]
+        assert found.pop("live") == [number for number in range(100) if number % 4 != 1]
         assert (found.pop("written"), found.pop("audit")) == (2, 2)
         assert list(map(tuple, found.pop("read"))) == rows
         left, counts = set(range(400)), []

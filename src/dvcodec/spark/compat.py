@@ -21,19 +21,6 @@ from pyspark.sql.types import StructType
 
 from dvcodec.core.errors import UsageError
 
-__all__ = [
-    "HAS_SOURCES",
-    "arrow_udf",
-    "condition_of",
-    "datasource",
-    "frame_of",
-    "is_frame",
-    "keep",
-    "metadata_of",
-    "reason",
-    "to_arrow",
-]
-
 HAS_SOURCES = find_spec("pyspark.sql.datasource") is not None
 """Whether Spark takes data sources in Python."""
 arrow_udf: Any = getattr(functions, "arrow_udf", None)
@@ -42,7 +29,7 @@ _TAKES_ARROW = hasattr(DataFrame, "toArrow")
 _METADATA = "_metadata"
 
 if HAS_SOURCES:
-    from pyspark.sql import datasource
+    from pyspark.sql import datasource as datasource  # noqa: PLC0414  (for others)
 else:
     datasource = ModuleType("datasource")
     for _name in ("DataSourceReader", "DataSourceArrowWriter", "InputPartition", "WriterCommitMessage"):

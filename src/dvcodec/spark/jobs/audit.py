@@ -21,8 +21,7 @@ from dvcodec.spark.functions.kernels import Vectors
 from dvcodec.spark.jobs.stored import as_vectors, read_columns
 from dvcodec.spark.sources.files import counted
 from dvcodec.spark.sources.options import PathsInput
-from dvcodec.spark.sources.vectors import batches
-from dvcodec.spark.sources.windows import containers_of, located_windows
+from dvcodec.spark.sources.vectors import batches, containers_of, located_windows
 from dvcodec.spark.tasks import settled
 from dvcodec.spark.vectors import vector_columns
 

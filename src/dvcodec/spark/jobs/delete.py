@@ -23,8 +23,7 @@ from dvcodec.io import is_url, storage_of
 from dvcodec.spark.columns import VECTORS, arrow_schema, column_named
 from dvcodec.spark.compat import is_frame
 from dvcodec.spark.jobs.build import build_vectors
-from dvcodec.spark.jobs.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
-from dvcodec.spark.jobs.scan import PlainSnapshot, open_plain
+from dvcodec.spark.jobs.finders import NEAR_BYTES, KeyFinder, PlainSnapshot, WhereFinder, WorkerFinder, open_plain
 from dvcodec.spark.named import check_session, refresh, resolve
 from dvcodec.spark.sources.options import WriteOptions, storage_keys
 from dvcodec.spark.sources.writer import writer_of

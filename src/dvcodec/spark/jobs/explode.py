@@ -19,7 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.core.roaring import ranges_of
 from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, maximal_ranges, range_array, struct
-from dvcodec.spark.jobs.bitset_words import cut
+from dvcodec.spark.jobs.apply import cut
 from dvcodec.spark.jobs.stored import as_vectors
 from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.tasks import settled

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from dvcodec.core.errors import UsageError
 from dvcodec.spark.compat import HAS_SOURCES
-from dvcodec.spark.functions.udfs import register_functions
+from dvcodec.spark.functions import register_functions
 from dvcodec.spark.sources.writer import read_manifest
 
 _NEEDED = ("numpy", "pandas", "pyarrow", "pyroaring", "cramjam")

@@ -59,11 +59,9 @@ class ReadOptions:
         committed: whether files that no manifest of their folder names are left out.
         partition_bytes: bytes that one task reads, about.
         open_cost: bytes added to the size of each file; None for the default, which is higher for remote files.
-        push_filters: whether the reader accepts pushed filters.
         file_keys: only vectors of data files with these keys (`io.target.file_key`); None for all.
         storage_options: how stores are reached.
         limits: bounds on what the bytes may claim.
-        pushed: only vectors of data files that pushed filters name, spelled exactly so; None for all.
     """
 
     paths: tuple[str, ...]
@@ -74,11 +72,9 @@ class ReadOptions:
     committed: bool = True
     partition_bytes: int = PARTITION_BYTES
     open_cost: int | None = None
-    push_filters: bool = False
     file_keys: frozenset[str] | None = None
     storage_options: StoreValues = field(default=(), repr=False)
     limits: Limits = SOURCE_LIMITS
-    pushed: frozenset[str] | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -91,7 +87,7 @@ class ReadOptions:
         paths = given.paths()
         kinds = tuple(kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP)
         kind = given.choice("format", kinds, "")
-        columns, files = given.text("columns"), given.names("data-files")
+        columns, files = given.text("columns"), given.names("data-files", commas=False)
         parsed = cls(
             paths,
             ContainerKind(kind) if kind else None,
@@ -101,7 +97,6 @@ class ReadOptions:
             given.flag("committed", default=True),
             given.size("partition-bytes", PARTITION_BYTES),
             given.size("open-cost-bytes", 0) or None,
-            given.flag("push-filters", default=False),
             None if files is None else frozenset(map(file_key, files)),
             given.storage(),
             given.limits(),
@@ -232,8 +227,8 @@ class Options:
             raise UsageError(f"option {name}: expected a positive size such as 33554432 or 32m, found {text!r}")
         return size
 
-    def names(self, name: str) -> frozenset[str] | None:
-        """Return one name, or those of a JSON array.
+    def names(self, name: str, *, commas: bool) -> tuple[str, ...] | None:
+        """Return the names of a JSON array, each once; or one name, or several with `commas` between them.
 
         Raises:
             UsageError: an array that is not one of strings.
@@ -241,19 +236,9 @@ class Options:
         text = self.text(name)
         if text is None:
             return None
-        return frozenset(_strings(text, name) if text.startswith("[") else [text])
-
-    def distinct(self, name: str) -> tuple[str, ...] | None:
-        """Return names that are separated by commas, or those of a JSON array; each once.
-
-        Raises:
-            UsageError: an array that is not one of strings.
-        """
-        text = self.text(name)
-        if text is None:
-            return None
-        found = _strings(text, name) if text.lstrip().startswith("[") else map(str.strip, text.split(","))
-        return tuple(dict.fromkeys(found))
+        if text.lstrip().startswith("["):
+            return tuple(dict.fromkeys(_strings(text, name)))
+        return tuple(dict.fromkeys(map(str.strip, text.split(",")))) if commas else (text,)
 
     def paths(self) -> tuple[str, ...]:
         """Return ``path`` and ``paths``, the JSON array that Spark makes of ``load([..])``.

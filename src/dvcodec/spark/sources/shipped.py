@@ -73,11 +73,6 @@ class _Reader(_Inner, DataSourceReader):
         return self.inner.read(partition)
 
 
-class _FilteringReader(_Reader):  # Spark tests whether a reader defines the method
-    def pushFilters(self, filters: list[Any]) -> Any:  # noqa: N802  (Spark's)
-        return self.inner.pushFilters(filters)
-
-
 class _Writer(_Inner, DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> Any:
         return self.inner.write(iterator)
@@ -108,9 +103,7 @@ class _Shipped(DataSource):
         return self.inner().schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        inner = self.inner().reader(schema)
-        own, usual = (getattr(one, "pushFilters", None) for one in (type(inner), DataSourceReader))
-        return (_Reader if own is usual else _FilteringReader)(inner)
+        return _Reader(self.inner().reader(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return _Writer(self.inner().writer(schema, overwrite))

@@ -12,8 +12,6 @@ read. Options:
 - ``fields``: only these fields: names separated by commas, or a JSON array. Segments may lack some.
 - ``partition-bytes``: a larger segment is read in parts of about this size; default 128 MiB.
 - ``verify-checksum``: false skips the CRC, for which every part reads the whole file; default true.
-- ``push-filters``: true lets ``field = ..`` and ``field IN (..)`` of a query do what ``fields`` does; `VectorSource`
-  says what that needs, and why it is for one query only.
 - ``storage.<key>``: how stores are reached, see `VectorSource`.
 - ``limits``: see `VectorSource`.
 
@@ -28,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -46,12 +44,7 @@ from dvcodec.io.target import split
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources.files import counted, fetched_ahead, find_all, open_cost
-from dvcodec.spark.sources.options import (
-    SOURCE_LIMITS,
-    Options,
-    StoreValues,
-)
-from dvcodec.spark.sources.vectors import wanted_values
+from dvcodec.spark.sources.options import SOURCE_LIMITS, Options, StoreValues
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.verify import Part, layout
@@ -81,7 +74,6 @@ class SegmentOptions:
         part_bytes: a larger segment is split into parts of about this size.
         verify_checksum: whether CRCs are compared.
         storage_options: how stores are reached.
-        push_filters: whether the reader accepts pushed filters.
         limits: bounds on what the bytes may claim.
     """
 
@@ -91,7 +83,6 @@ class SegmentOptions:
     part_bytes: int = PARTITION_BYTES
     verify_checksum: bool = True
     storage_options: StoreValues = field(default=(), repr=False)
-    push_filters: bool = False
     limits: Limits = SOURCE_LIMITS
 
     @classmethod
@@ -108,11 +99,10 @@ class SegmentOptions:
         parsed = cls(
             given.paths(),
             table,
-            given.distinct("fields"),
+            given.names("fields", commas=True),
             given.size("partition-bytes", PARTITION_BYTES),
             given.flag("verify-checksum", default=True),
             given.storage(),
-            given.flag("push-filters", default=False),
             given.limits(),
         )
         given.expect_all_known()
@@ -263,10 +253,7 @@ class SegmentSource(datasource.DataSource):
 
     def reader(self, schema: StructType) -> SegmentReader:
         """Return the reader; `schema` may have fewer columns than the table, in any order."""
-        options = SegmentOptions.parse(self.options)
-        # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
-        pushes = options.push_filters and hasattr(datasource.DataSourceReader, "pushFilters")
-        return (_FilteringReader if pushes else SegmentReader)(options, schema)
+        return SegmentReader(SegmentOptions.parse(self.options), schema)
 
 
 class SegmentReader(datasource.DataSourceReader):
@@ -336,20 +323,6 @@ class SegmentReader(datasource.DataSourceReader):
         schema = SCHEMAS[self.options.table]
         found = [known[name] if name in known else pa.nulls(1, _plain(schema.field(name).type)) for name in self.names]
         return pa.RecordBatch.from_arrays(found, self.names)
-
-
-class _FilteringReader(SegmentReader):
-    """Reads only the fields that a query asks for."""
-
-    def pushFilters(self, filters: list[datasource.Filter]) -> Iterator[datasource.Filter]:  # noqa: N802  (Spark's)
-        """Use ``=`` and ``in`` on ``field``; Spark evaluates all filters again, as rows of errors have no field."""
-        for one in filters:
-            yield one
-            wanted = wanted_values(one, "field")
-            if wanted is not None:
-                known = self.options.fields
-                fields = tuple(sorted(wanted)) if known is None else tuple(name for name in known if name in wanted)
-                self.options = replace(self.options, fields=fields)
 
 
 # ---------------------------------------------------------------------- columns
