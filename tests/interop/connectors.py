@@ -62,7 +62,8 @@ def make_tables(engines: Engines, folder: Path) -> dict[Key, MadeTable]:
         need((environment / ".installed").is_file(), "interop/spark/.venv-3.5")
         # What the tests' own Spark has set here is not for others.
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-        command = [environment / "bin" / "python", HERE / "make_tables.py", folder, OLD, "--only", ",".join(old)]
+        program = [environment / "bin" / "python", HERE / "make_tables.py"]
+        command = [*map(str, program), str(folder), OLD, "--only", ",".join(old)]
         done = subprocess.run(
             command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )

@@ -212,7 +212,8 @@ def test_vectors_of_which_none_matches(
     numbered = dvs.selectExpr("*", "1L AS cardinality", "0L AS min", "0L AS max")
     name = re.escape(min(f"s3://elsewhere{path}" for path in files))
     words = rf"no vector matches a file that is read.*: vectors name '{name}', rows come from 'file:/.*parquet';"
-    for job, given, strategy in ((apply, dvs, "auto"), (apply, numbered, "auto"), (deleted, dvs, "broadcast")):
+    cases: Any = ((apply, dvs, "auto"), (apply, numbered, "auto"), (deleted, dvs, "broadcast"))
+    for job, given, strategy in cases:
         with pytest.raises(UsageError, match=words):
             job(df, given, strategy=strategy)
         assert ids(apply(df, given, strategy=strategy, unmatched="ignore")) == kept(files, {})

@@ -262,8 +262,8 @@ def test_numbers(spark: SparkSession) -> None:
         (1.0, 1000, ["all"]),
         (0.05, 100, ["much", "just", "all"]),
     ):
-        found = compaction_candidates(named, rows="record count", deleted="a.b", min_ratio=ratio, min_deleted=least)
-        assert [row["data_file"] for row in found.collect()] == names
+        worth = compaction_candidates(named, rows="record count", deleted="a.b", min_ratio=ratio, min_deleted=least)
+        assert [row["data_file"] for row in worth.collect()] == names
 
 
 @pytest.mark.parametrize("numbers", [(10, 11), (None, 3), (5, -1)])
