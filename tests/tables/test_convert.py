@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -253,9 +254,10 @@ def test_delta_paths_are_as_delta_writes_them(tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path, "v", {file.path: ROWS for file in files})
     done = convert_table(a_table(files, vectors, Path("/t")), "delta", str(beside(tmp_path) / "out"))
     assert sorted(line["add"]["path"] for line in lines(done).values()) == sorted(spelled.values())
-    elsewhere = convert_table(
-        a_table(files, vectors, Path("/t")), "delta", str(beside(tmp_path) / "out2"), root="s3a://lake/other"
-    )
+    other = a_table(files, vectors, Path("/t"))
+    other.states = [replace(other.states[0], info=SnapshotInfo(7))]  # whose time is not recorded
+    elsewhere = convert_table(other, "delta", str(beside(tmp_path) / "out2"), root="s3a://lake/other")
+    assert {line["remove"]["deletionTimestamp"] for line in lines(elsewhere).values()} == {0}
     assert {line["add"]["path"] for line in lines(elsewhere).values()} == {
         f"file:///t/{name}" for name in spelled.values()
     }
@@ -640,6 +642,8 @@ def test_position_deletes_stay(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="position deletes already; compact-deletes merges them"):
         convert_table(table, "iceberg", str(out / "some"), version=2)
     assert convert_table(table, "iceberg", str(out / "three"), version=3).rows == 3
+    with pytest.raises(UsageError, match="the folder to write to is empty"):
+        convert_table(table, "delta", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
