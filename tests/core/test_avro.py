@@ -143,6 +143,9 @@ def test_record_count_beyond_the_content_is_refused(codec: str) -> None:
             decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
         if count > len(DATA):
             assert (caught.value.what, caught.value.actual) == ("record count", count)
+            body = packed(DATA, codec)
+            before = len(header(SCHEMA, codec) + zigzag(count) + zigzag(len(body)))
+            assert codec != "null" or caught.value.offset == before
         else:
             assert caught.value.what == "Avro record"
             assert str(caught.value.expected) == f"record 3 of {count} in this block"

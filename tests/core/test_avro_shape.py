@@ -58,6 +58,7 @@ def thin(members: int) -> dict[str, Any]:
         record("r", a=["null", array(PAIR)], b=array("double")),
         array({"type": "fixed", "name": "f", "size": 16}),
         array(thin(8)),
+        array(record("r", a={"type": "fixed", "name": "f", "size": 16}, **{f"f{i}": "null" for i in range(128)})),
         record("s", a=array(["int", thin(8)])),
         thin(4096),
         record("s", a=PAIR, b=array("pair"), c=["null", "pair"]),

@@ -135,6 +135,16 @@ def test_one_run_among_nine_containers_is_read_with_the_others(run: int) -> None
     assert load(data, starts, sizes) == [rows]
 
 
+def test_short_frames_and_those_of_32_bits() -> None:
+    frames = [paimon.encode(RowSet([1, 5, 9])), paimon.encode(RowSet(range(300)))]
+    assert left_alone(*joined(frames)) == []
+    for size in range(4, 20):
+        data = frames[0][:size]
+        found = batch.survey(data, np.array([0]), np.array([size]), verify_checksum=False)
+        with pytest.raises(type(found.errors[0])):
+            vector.read(Cursor(data), verify_checksum=False)
+
+
 def test_key_up_to_the_largest_of_a_vector_is_read_with_the_others() -> None:
     encoded = bytearray(ice.encode(RowSet([3])))
     for key, others in ((MAX_DV_KEY, []), (MAX_DV_KEY + 1, [0])):
