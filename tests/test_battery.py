@@ -251,19 +251,34 @@ FORMATS = [
         for name in (*NAMES, "four-runs", "gap-keys")
     ),
     *(
-        vector(f"Delta frame, {name}.{layout}", delta.decode, partial(delta.encode, layout=layout),
-               framed(DELTA / f"{name}.{layout}"))
-        for name in NAMES for layout in ("portable", "native")
+        vector(
+            f"Delta frame, {name}.{layout}",
+            delta.decode,
+            partial(delta.encode, layout=layout),
+            framed(DELTA / f"{name}.{layout}"),
+        )
+        for name in NAMES
+        for layout in ("portable", "native")
     ),
     *(
-        vector(f"Paimon 32-bit, {name}", paimon.decode, partial(paimon.encode, run_optimize=False),
-               (PYTHON / f"{name}.dv").read_bytes())
+        vector(
+            f"Paimon 32-bit, {name}",
+            paimon.decode,
+            partial(paimon.encode, run_optimize=False),
+            (PYTHON / f"{name}.dv").read_bytes(),
+        )
         for name in NAMES[:-1]
     ),
     vector("Paimon 64-bit", paimon.decode, PAIMON64, PAIMON64(BORDER)),
     *(
-        Format(f"Mumbling, {name}", mumbling.decode, mumbling.encode(rows), mumbling.encode, rows_of,
-               limits={"max_vector_bytes": 3, "max_cardinality": 0})
+        Format(
+            f"Mumbling, {name}",
+            mumbling.decode,
+            mumbling.encode(rows),
+            mumbling.encode,
+            rows_of,
+            limits={"max_vector_bytes": 3, "max_cardinality": 0},
+        )
         for name, rows in (
             ("sparse", RowSet([1, 5, 600])),
             ("dense", RowSet(range(250, 400))),
@@ -272,56 +287,154 @@ FORMATS = [
     ),
     Format("whatever it is", read_rows, framed(DELTA / "run.native"), None, dict_of, checksum=True, limits=LOW),
     Format("whatever it is, described", describe, framed(DELTA / "run.native"), checksum=True, limits=LOW),
-    Format("Delta inline", inline, INLINE.path_or_inline_dv.encode(),
-           lambda rows: delta.encode_inline(rows).path_or_inline_dv.encode(), rows_of, framed=False,
-           limits={"max_cardinality": 1}, buffers=TEXT),
-    Format("Delta descriptor", lambda buf: delta.Descriptor.from_json(bytes(buf)), INLINE.to_json().encode(),
-           lambda found: found.to_json().encode(), limits=COUNTED, buffers=TEXT),
-    Format("Delta file", delta.load_frames, DELTA_FILE, None, dict_of, checksum=True, framed=False,
-           limits={"max_records": 1, "max_vector_bytes": 10, "max_cardinality": 1}),
-    Format("Paimon index file", paimon.load_frames, PAIMON_FILE, None, dict_of, checksum=True, framed=False,
-           limits={"max_records": 1, "max_vector_bytes": 10}),
-    Format("Paimon hash index", paimon.decode_hash_index, (JAVA / "hashes-0").read_bytes(), paimon.encode_hash_index,
-           lambda value: value.tolist(), framed=False, limits=COUNTED),
+    Format(
+        "Delta inline",
+        inline,
+        INLINE.path_or_inline_dv.encode(),
+        lambda rows: delta.encode_inline(rows).path_or_inline_dv.encode(),
+        rows_of,
+        framed=False,
+        limits={"max_cardinality": 1},
+        buffers=TEXT,
+    ),
+    Format(
+        "Delta descriptor",
+        lambda buf: delta.Descriptor.from_json(bytes(buf)),
+        INLINE.to_json().encode(),
+        lambda found: found.to_json().encode(),
+        limits=COUNTED,
+        buffers=TEXT,
+    ),
+    Format(
+        "Delta file",
+        delta.load_frames,
+        DELTA_FILE,
+        None,
+        dict_of,
+        checksum=True,
+        framed=False,
+        limits={"max_records": 1, "max_vector_bytes": 10, "max_cardinality": 1},
+    ),
+    Format(
+        "Paimon index file",
+        paimon.load_frames,
+        PAIMON_FILE,
+        None,
+        dict_of,
+        checksum=True,
+        framed=False,
+        limits={"max_records": 1, "max_vector_bytes": 10},
+    ),
+    Format(
+        "Paimon hash index",
+        paimon.decode_hash_index,
+        (JAVA / "hashes-0").read_bytes(),
+        paimon.encode_hash_index,
+        lambda value: value.tolist(),
+        framed=False,
+        limits=COUNTED,
+    ),
     Format("Paimon index manifest", paimon.read_index_manifest, AVRO, framed=False, limits=LOW_MANIFEST),
-    Format("Paimon row", paimon_row, PAIMON_ROW, framed=False, limits=COUNTED,
-           buffers=Without("it takes bytes alone")),
+    Format("Paimon row", paimon_row, PAIMON_ROW, framed=False, limits=COUNTED, buffers=Without("it takes bytes alone")),
     Format("Avro", records, AVRO, framed=False, limits=LOW_MANIFEST),
     Format("Puffin", blobs, PUFFIN, framed=False, limits={"max_metadata_bytes": 20, "max_records": 0}),
     Format("Puffin footer", footer, PUFFIN, from_end=True, limits={"max_metadata_bytes": 20}),
-    Format("Iceberg Puffin", iceberg.read_deletion_vectors, PUFFIN, None, dict_of, from_end=True,
-           limits={"max_vector_bytes": 9}),
+    Format(
+        "Iceberg Puffin",
+        iceberg.read_deletion_vectors,
+        PUFFIN,
+        None,
+        dict_of,
+        from_end=True,
+        limits={"max_vector_bytes": 9},
+    ),
     Format("what is it", sniff, PUFFIN, framed=False, limits={"max_metadata_bytes": 20}),
     *(
-        Format(f"Lance row ids, {name}", lance.decode_row_ids, bytes.fromhex(SEQUENCES[name]["hex"]),
-               lance.encode_row_ids, numbers_of, framed=False, limits=EXPANDED)
+        Format(
+            f"Lance row ids, {name}",
+            lance.decode_row_ids,
+            bytes.fromhex(SEQUENCES[name]["hex"]),
+            lance.encode_row_ids,
+            numbers_of,
+            framed=False,
+            limits=EXPANDED,
+        )
         for name in ("range", "tie-holes", "tie-bitmap", "holes-32", "sorted-32", "array-64")
     ),
-    Format("Lance versions", lance.decode_versions, VERSIONS, lance.encode_versions, numbers_of, framed=False,
-           limits=EXPANDED),
-    Format("Lance deletions, Arrow", lance.read_deletion_file, small(LANCE, "life/_deletions/*.arrow"), None, rows_of,
-           from_end=True, limits={"max_vector_bytes": 100, "max_cardinality": 0}),
-    Format("Lance deletions, bitmap", lance.read_deletion_file, BITMAP, None, rows_of,
-           limits={"max_vector_bytes": 10, "max_cardinality": 0}),
-    Format("Lance row addresses", lance.decode_row_addr_map, small(LANCE, "row-addresses-ids-*.bin"),
-           lance.encode_row_addr_map, addresses_of, limits={"max_cardinality": 1}),
+    Format(
+        "Lance versions",
+        lance.decode_versions,
+        VERSIONS,
+        lance.encode_versions,
+        numbers_of,
+        framed=False,
+        limits=EXPANDED,
+    ),
+    Format(
+        "Lance deletions, Arrow",
+        lance.read_deletion_file,
+        small(LANCE, "life/_deletions/*.arrow"),
+        None,
+        rows_of,
+        from_end=True,
+        limits={"max_vector_bytes": 100, "max_cardinality": 0},
+    ),
+    Format(
+        "Lance deletions, bitmap",
+        lance.read_deletion_file,
+        BITMAP,
+        None,
+        rows_of,
+        limits={"max_vector_bytes": 10, "max_cardinality": 0},
+    ),
+    Format(
+        "Lance row addresses",
+        lance.decode_row_addr_map,
+        small(LANCE, "row-addresses-ids-*.bin"),
+        lance.encode_row_addr_map,
+        addresses_of,
+        limits={"max_cardinality": 1},
+    ),
     Format("Lance manifest", lance.read_manifest, MANIFEST, limits=LOW_MANIFEST),
     Format("Lance transaction", lance.read_operation, TRANSACTION, framed=False, limits={"max_metadata_bytes": 10}),
     *tables(),
     *(
-        Format(f"zap segment {folder.name}", Segment.open, (folder / "frequencies.zap").read_bytes(), None, segment_of,
-               checksum=True, lazy=True, limits=Without("each byte of a segment allows a key, and a byte of one"))
+        Format(
+            f"zap segment {folder.name}",
+            Segment.open,
+            (folder / "frequencies.zap").read_bytes(),
+            None,
+            segment_of,
+            checksum=True,
+            lazy=True,
+            limits=Without("each byte of a segment allows a key, and a byte of one"),
+        )
         for folder in sorted(ZAP.glob("zapx-*"))
     ),
-    Format("zap report", verify_segment, (ZAP / "zapx-15.4.3/none.zap").read_bytes(), None,
-           lambda report: report.to_dict(), framed=False,
-           limits=Without("what the limits refuse is a finding of the report")),
-    Format("vellum", lambda buf, limits=DEFAULT_LIMITS: Fst.open(Cursor(buf), limits), FST, None, terms, framed=False,
-           limits={"max_keys": 1}, lazy=True),
+    Format(
+        "zap report",
+        verify_segment,
+        (ZAP / "zapx-15.4.3/none.zap").read_bytes(),
+        None,
+        lambda report: report.to_dict(),
+        framed=False,
+        limits=Without("what the limits refuse is a finding of the report"),
+    ),
+    Format(
+        "vellum",
+        lambda buf, limits=DEFAULT_LIMITS: Fst.open(Cursor(buf), limits),
+        FST,
+        None,
+        terms,
+        framed=False,
+        limits={"max_keys": 1},
+        lazy=True,
+    ),
     Format("roaring 32", bitmap32, BITMAP, limits=Without("2**32 rows at most, which are counted by its callers")),
-    Format("roaring 64", bitmap64, (DELTA / "border-32.portable").read_bytes()[4:], encode64,
-           limits={"max_cardinality": 1}),
-]  # fmt: skip
+    Format(
+        "roaring 64", bitmap64, (DELTA / "border-32.portable").read_bytes()[4:], encode64, limits={"max_cardinality": 1}
+    ),
+]
 WITH_CHECKSUM = [item for item in FORMATS if item.checksum]
 WITHOUT = [item for item in FORMATS if not item.checksum]
 

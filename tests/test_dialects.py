@@ -137,18 +137,27 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
     "a type of frozen containers": ("croaring-frozen", "0500 0000 0000 04 c6b50000", "type of a container"),
     "frozen containers beyond the bytes": ("croaring-frozen", "05000000 00 02 c6350100", "containers"),
     "frozen containers of other sizes": ("croaring-frozen", "0000050000000000 02 c6b50000", "bytes of the containers"),
-    "a frozen array that descends": ("croaring-frozen", "0500 0400 0000 0100 02 c6b50000",
-        "values not strictly ascending in array container 0 (key 0x0000)"),
+    "a frozen array that descends": (
+        "croaring-frozen",
+        "0500 0400 0000 0100 02 c6b50000",
+        "values not strictly ascending in array container 0 (key 0x0000)",
+    ),
     "no run": ("croaring-frozen", "0000 0000 03 c6b50000", "runs of a container"),
-    "a frozen bitset of few": ("croaring-frozen", "ff" + "00" * 8191 + "0000 0700 01 c6b50000",
-        "cardinality of bitset container 0"),
+    "a frozen bitset of few": (
+        "croaring-frozen",
+        "ff" + "00" * 8191 + "0000 0700 01 c6b50000",
+        "cardinality of bitset container 0",
+    ),
     "the flag of a tree": ("java-art", "02", "flag"),
     "keys of a tree": ("java-art", TREE.replace("01 01", "01 02", 1), "key count"),
     "a leaf's head": ("java-art", TREE.replace("04 0000", "04 0100"), "leaf"),
     "a kind of node": ("java-art", TREE.replace("04 0000", "05 0000"), "kind of a node"),
     "a prefix that is a key": ("java-art", TREE.replace("04 000000", "00 000006"), "prefix of a node"),
-    "a node without children": ("java-art", TREE.replace("04 000000", "00 000000 00000000 04 000000"),
-        "children of a node"),
+    "a node without children": (
+        "java-art",
+        TREE.replace("04 000000", "00 000000 00000000 04 000000"),
+        "children of a node",
+    ),
     "a leaf elsewhere": ("java-art", TREE.replace("04 000000", "00 010000 00000007 04 000000"), "leaf"),
     "a place that is free": ("java-art", TREE.replace("0200000000000000", "0100000000000000"), "containers"),
     "a mark": ("java-art", TREE.replace("fe", "ff"), "mark of a list"),
@@ -163,7 +172,7 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
     "Java's flag": ("java-legacy", "02 00000000", "flag for signed values"),
     "StarRocks' version": ("delvec", "02", "version"),
     "no Base64": ("hudi", "2a2a2a2a", "Base64"),
-}  # fmt: skip
+}
 
 
 def test_trees_with_free_places() -> None:

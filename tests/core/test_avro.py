@@ -206,8 +206,11 @@ def test_all_blocks_together_are_limited(codec: str) -> None:
 
 
 WRONG_ROWS: list[dict[str, Any]] = [
-    {"id": 2**63, "name": ""}, {"id": 1}, {"id": 1, "name": "\ud800"}, {"id": 1, "name": "x", "more": ["text"]},
-]  # fmt: skip
+    {"id": 2**63, "name": ""},
+    {"id": 1},
+    {"id": 1, "name": "\ud800"},
+    {"id": 1, "name": "x", "more": ["text"]},
+]
 
 
 def test_what_cannot_be_written_is_a_usage_error() -> None:

@@ -237,10 +237,17 @@ def test_damage_is_never_another_value(file: tuple[Any, list[dict[str, Any]]], d
 
 PARTITION = record("partition", field("day", ["null", "string"]), field("part", ["int", "null"]))
 FILE = record(
-    "file", field("content", "int"), field("path", "string"), field("partition", PARTITION), field("rows", "long"),
-    field("sizes", ["null", numbered("sizes", "long")]), field("lower", ["null", numbered("lower", "bytes")]),
-    field("offsets", ["null", {"type": "array", "items": "long"}]), field("flag", "boolean"), field("share", "double"),
-)  # fmt: skip
+    "file",
+    field("content", "int"),
+    field("path", "string"),
+    field("partition", PARTITION),
+    field("rows", "long"),
+    field("sizes", ["null", numbered("sizes", "long")]),
+    field("lower", ["null", numbered("lower", "bytes")]),
+    field("offsets", ["null", {"type": "array", "items": "long"}]),
+    field("flag", "boolean"),
+    field("share", "double"),
+)
 ENTRY = record("entry", field("status", "int"), field("snapshot", ["null", "long"]), field("file", FILE))
 
 

@@ -154,11 +154,15 @@ def test_key_up_to_the_largest_of_a_vector_is_read_with_the_others() -> None:
 
 
 VALID = [
-    RowSet(), RowSet([7]), RowSet([1, 70_000, 140_000, 1 << 20]), RowSet.from_ranges([(5, 900), (1000, 1001)]),
+    RowSet(),
+    RowSet([7]),
+    RowSet([1, 70_000, 140_000, 1 << 20]),
+    RowSet.from_ranges([(5, 900), (1000, 1001)]),
     RowSet.from_ranges([(i << 16, (i << 16) + 300 + i) for i in range(5)]) | RowSet(range(1 << 20, 1 << 20 | 40, 2)),
-    RowSet(range(0, 20_000, 2)), RowSet([3, 1 << 32]),
+    RowSet(range(0, 20_000, 2)),
+    RowSet([3, 1 << 32]),
     RowSet.from_ranges([(10, 70_000)]) | RowSet(range(200_000, 220_000, 2)) | RowSet([1 << 21]),
-]  # fmt: skip
+]
 
 
 def with_crc(data: bytes) -> bytes:

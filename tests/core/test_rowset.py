@@ -134,12 +134,19 @@ def test_ranges_in_any_order_with_overlaps_are_the_union_of_their_positions(rang
 @each(
     "wrong",
     [
-        [(-1, 5)], [(5, 4)], [(0, 2**63)], np.array([(2**63, 2**63 + 5)], np.uint64), [(0.0, 5.0)], [(0, 1, 2)],
-        [(0, 1), 2], [(False, True)], np.zeros((2, 2, 2), np.int64),
+        [(-1, 5)],
+        [(5, 4)],
+        [(0, 2**63)],
+        np.array([(2**63, 2**63 + 5)], np.uint64),
+        [(0.0, 5.0)],
+        [(0, 1, 2)],
+        [(0, 1), 2],
+        [(False, True)],
+        np.zeros((2, 2, 2), np.int64),
         np.arange(8, dtype=">i8").data,  # Python reads none in this order of bytes
     ],
     ids=name_of,
-)  # fmt: skip
+)
 def test_invalid_ranges_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="range"):
         RowSet.from_ranges(wrong)

@@ -36,10 +36,13 @@ def of_targets(figures: dict[str, Any]) -> str:
             processor_s = found.get("processor_s")
             seconds = processor_s or found["seconds"]
             cells = [
-                f"{found['executions']:,}", f"{seconds:,.0f}{'' if processor_s else ' (wall)'}",
-                f"{found['executions'] / max(seconds, 0.001):,.0f}", f"{found['accepted']:.1%}",
-                f"{found['coverage']:,}", str(len(found["findings"])),
-            ]  # fmt: skip
+                f"{found['executions']:,}",
+                f"{seconds:,.0f}{'' if processor_s else ' (wall)'}",
+                f"{found['executions'] / max(seconds, 0.001):,.0f}",
+                f"{found['accepted']:.1%}",
+                f"{found['coverage']:,}",
+                str(len(found["findings"])),
+            ]
         rows.append([f"`{name}`", registry.load(name).about, *cells])
     head = ["target", "what it drives", "executions", "seconds", "a second", "accepted", "coverage", "findings"]
     return table(head, rows)

@@ -63,10 +63,20 @@ def fuzz(name: str, work: Path, *, runs: int | None, seconds: int | None, seed: 
 def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> tuple[int, float, float]:
     """Run one process; return how it ended, and its seconds of processor time and of time."""
     command = [
-        sys.executable, "-X", "faulthandler", "-m", "fuzz.loop", name, str(work), f"-timeout={TIMEOUT_S}",
-        f"-rss_limit_mb={RSS_MB}", f"-artifact_prefix={work}/crashes-", f"-runs={runs}", f"-max_total_time={seconds}",
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        "fuzz.loop",
+        name,
+        str(work),
+        f"-timeout={TIMEOUT_S}",
+        f"-rss_limit_mb={RSS_MB}",
+        f"-artifact_prefix={work}/crashes-",
+        f"-runs={runs}",
+        f"-max_total_time={seconds}",
         *([] if seed is None else [f"-seed={seed}"]),
-    ]  # fmt: skip
+    ]
     path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     start = time.monotonic()
     # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.

@@ -48,8 +48,13 @@ DELTA = {
 """Layout, properties, and a change before the deletes."""
 VALUES = "SELECT id, 'p' || id % 3 AS part, 'row ' || id AS name, CAST(id AS DECIMAL(30, 4)) / 7 AS price"
 IMPLIED = {
-    "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
-}  # fmt: skip
+    "appendOnly",
+    "invariants",
+    "checkConstraints",
+    "changeDataFeed",
+    "generatedColumns",
+    "identityColumns",
+}
 """Features that the old protocol implied, and Spark leaves out where the table does not use them."""
 
 

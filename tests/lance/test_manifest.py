@@ -177,13 +177,21 @@ def test_refused_with_what_and_where(
 
 
 files = st.builds(
-    lambda **values: message("DeletionFile", **values), file_type=st.integers(0, 1), read_version=st.integers(0, TOP),
-    id=st.integers(0, TOP), num_deleted_rows=st.integers(0, TOP), base_id=st.none() | st.integers(0, 2**32 - 1),
-)  # fmt: skip
+    lambda **values: message("DeletionFile", **values),
+    file_type=st.integers(0, 1),
+    read_version=st.integers(0, TOP),
+    id=st.integers(0, TOP),
+    num_deleted_rows=st.integers(0, TOP),
+    base_id=st.none() | st.integers(0, 2**32 - 1),
+)
 some_fragments = st.builds(
-    fragment, id=st.integers(0, TOP), physical_rows=st.integers(0, TOP), row_ids=st.binary(max_size=20),
-    created=st.binary(max_size=20), deletion_file=st.none() | files,
-)  # fmt: skip
+    fragment,
+    id=st.integers(0, TOP),
+    physical_rows=st.integers(0, TOP),
+    row_ids=st.binary(max_size=20),
+    created=st.binary(max_size=20),
+    deletion_file=st.none() | files,
+)
 
 
 @given(st.lists(some_fragments, max_size=4), st.integers(0, TOP))
@@ -276,10 +284,17 @@ def test_what_is_given_again_wins() -> None:
     with pytest.raises(Unsupported, match="no data file names it"):
         entry.last_updated_at_versions()
     found = read(
-        scalar(9, 1) + scalar(9, 2) + field(12, b"old") + field(12, b"new") + scalar(21, 7)
-        + field(7, scalar(1, 5)) + field(7, scalar(2, 7_000_000)) + field(18, scalar(1, 4), field(4, b"s3://b"))
-        + field(18, scalar(3, 1), field(4, b"s3://r")) + field(2, field(2, file), field(12), field(14))
-    )  # fmt: skip
+        scalar(9, 1)
+        + scalar(9, 2)
+        + field(12, b"old")
+        + field(12, b"new")
+        + scalar(21, 7)
+        + field(7, scalar(1, 5))
+        + field(7, scalar(2, 7_000_000))
+        + field(18, scalar(1, 4), field(4, b"s3://b"))
+        + field(18, scalar(3, 1), field(4, b"s3://r"))
+        + field(2, field(2, file), field(12), field(14))
+    )
     assert (found.reader_flags, found.transaction_file, found.transaction_offset) == (2, "new", 7)
     assert found.timestamp_ms == 5007
     assert found.base_paths == {4: lance.BasePath("s3://b"), 0: lance.BasePath("s3://r", True)}

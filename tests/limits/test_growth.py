@@ -200,19 +200,24 @@ STORED: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
         lambda path: read_list(str(path), str, Storage()),
     ),
     "iceberg metadata": (
-        lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}", lambda path: read_members(str(path), Storage()),
+        lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}",
+        lambda path: read_members(str(path), Storage()),
     ),
     "delta commit": (lambda n: b'{"add":{"path":"a","size":1,"partitionValues":{}}}\n' * n, delta_log),
-    "delta checkpoint": (plain_checkpoint, placed(
-        "_delta_log/c.parquet", lambda folder: list(chain.from_iterable(read_batches(folder, ("c.parquet",), 0)))
-    )),
+    "delta checkpoint": (
+        plain_checkpoint,
+        placed(
+            "_delta_log/c.parquet", lambda folder: list(chain.from_iterable(read_batches(folder, ("c.parquet",), 0)))
+        ),
+    ),
     "paimon manifest": (
         lambda n: avro_file(PAIMON_ENTRY, PAIMON_RECORD * n, n),
         placed("manifest/m", lambda folder: paimon_manifest(folder, "m")),
     ),
     "paimon schema": (paimon_schema, placed("schema/schema-0", lambda folder: read_schema(folder, 0))),
     "position deletes, Avro": (
-        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n), deletes_of_avro,
+        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n),
+        deletes_of_avro,
     ),
     "vector": (lambda n: iceberg.encode(RowSet(np.arange(n) << 16)), by_bytes(iceberg.decode)),
     "file of vectors": (lambda n: b"\1" + delta.encode(RowSet([1])) * n, delta.load_frames),
@@ -226,7 +231,7 @@ STORED: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
     "zap postings": (lambda n: zap_segment(n, terms=1), zap_table("postings")),
     "vellum": (fst, lambda path: Fst.open(Cursor(path.read_bytes()), Limits()).to_block()),
     "root.bolt": (lambda n: Bolt({i.to_bytes(4, "big"): b"" for i in range(n)}).data(), bolt),
-}  # fmt: skip
+}
 """What makes a file of so many of the smallest things that it can hold, stored as they are, and what reads it."""
 
 

@@ -22,25 +22,40 @@ PYPAIMON = Path(__file__).parents[3] / "interop" / "pypaimon" / ".venv" / "bin" 
 FAR_KEY = 1 << 12
 """pyiceberg fills a list up to a bitmap's key, one entry a gap: beyond this one it is not asked."""
 
-TRAILING = Kind("bytes after the end",
-                "a vector fills its frame and a bitmap its buffer: bytes after it mean a wrong length",
-                r"NotCanonical: bytes after the end")  # fmt: skip
+TRAILING = Kind(
+    "bytes after the end",
+    "a vector fills its frame and a bitmap its buffer: bytes after it mean a wrong length",
+    r"NotCanonical: bytes after the end",
+)
 BITMAP_KINDS = (
-    Kind("offset table", "offsets are part of the format: a reader that seeks by them would read wrong rows",
-         r"NotCanonical: offset of container"),
-    Kind("padding of the run flags", "bits for missing containers have no meaning, and no writer sets them",
-         r"NotCanonical: padding bits of the run flags"),
-    Kind("run cookie without a run",
-         "the specification requires the other cookie: there is one form for every bitmap",
-         r"NotCanonical: run cookie without a run container"),
-    Kind("runs that touch", "runs are maximal by the specification: two that touch are one",
-         r"NotCanonical: .*runs unsorted, overlapping or unmerged"),
-    Kind("cardinality of a run container",
-         "the header states a container's cardinality, and a count from it would be wrong",
-         r"NotCanonical: .*run lengths do not add up"),
+    Kind(
+        "offset table",
+        "offsets are part of the format: a reader that seeks by them would read wrong rows",
+        r"NotCanonical: offset of container",
+    ),
+    Kind(
+        "padding of the run flags",
+        "bits for missing containers have no meaning, and no writer sets them",
+        r"NotCanonical: padding bits of the run flags",
+    ),
+    Kind(
+        "run cookie without a run",
+        "the specification requires the other cookie: there is one form for every bitmap",
+        r"NotCanonical: run cookie without a run container",
+    ),
+    Kind(
+        "runs that touch",
+        "runs are maximal by the specification: two that touch are one",
+        r"NotCanonical: .*runs unsorted, overlapping or unmerged",
+    ),
+    Kind(
+        "cardinality of a run container",
+        "the header states a container's cardinality, and a count from it would be wrong",
+        r"NotCanonical: .*run lengths do not add up",
+    ),
     Kind("a run container without a run", "it holds nothing, and is not written", r"NotCanonical: .*no run"),
     Kind("limits", "low ones, for the fuzzer: larger vectors are read", r"^LimitExceeded"),
-)  # fmt: skip
+)
 
 
 def _ours_32(data: bytes) -> AbstractBitMap:
@@ -84,37 +99,56 @@ pyiceberg_puffin = Comparison(
     "pyiceberg",
     (
         Kind("unchecked CRC", "a damaged vector deletes wrong rows", r"^ChecksumMismatch"),
-        Kind("unchecked length or magic of the frame",
-             "the frame has a length and a magic: pyiceberg cuts by the length, and ignores the magic",
-             r"^(Truncated|NotCanonical): length field|^BadMagic: magic$"),
-        Kind("a frame without a bitmap",
-             "even the count of bitmaps is missing: pyiceberg reads no bytes as zero, and deletes no row",
-             r"^Truncated: bitmap count"),
-        Kind("unchecked magic or size of the footer",
-             "the three magics and the payload's size show whether the file is complete",
-             r"^BadMagic: magic (before|at)|^Truncated: (footer payload size|Puffin file)"),
+        Kind(
+            "unchecked length or magic of the frame",
+            "the frame has a length and a magic: pyiceberg cuts by the length, and ignores the magic",
+            r"^(Truncated|NotCanonical): length field|^BadMagic: magic$",
+        ),
+        Kind(
+            "a frame without a bitmap",
+            "even the count of bitmaps is missing: pyiceberg reads no bytes as zero, and deletes no row",
+            r"^Truncated: bitmap count",
+        ),
+        Kind(
+            "unchecked magic or size of the footer",
+            "the three magics and the payload's size show whether the file is complete",
+            r"^BadMagic: magic (before|at)|^Truncated: (footer payload size|Puffin file)",
+        ),
         Kind("unknown footer flags", "an unknown flag may change what follows", r"^Unsupported: footer flags"),
-        Kind("JSON of the footer",
-             "duplicate or missing members, or of another type: pydantic converts, or takes the last",
-             r"^NotCanonical: footer (payload|member)"),
-        Kind("properties of the blob",
-             "cardinality and referenced-data-file are required, and compared with the vector",
-             r"^NotCanonical: blob property|^CardinalityMismatch"),
-        Kind("compressed vector",
-             "the specification says that vectors are not compressed in Puffin, and readers by offset rely on it",
-             r"compression"),
-        Kind("place of the blob",
-             "a Python slice that starts or ends outside the file is another slice: here it is an error",
-             r"^(Truncated|NotCanonical): (byte range|range of the)"),
-        Kind("blobs that overlap",
-             "vectors of more bytes than the file has: one that is named often would make much of little",
-             r"^NotCanonical: lengths of all vectors"),
-        Kind("two vectors of one data file", "it is ambiguous which one is live; pyiceberg takes the last",
-             r"^NotCanonical: referenced-data-file"),
+        Kind(
+            "JSON of the footer",
+            "duplicate or missing members, or of another type: pydantic converts, or takes the last",
+            r"^NotCanonical: footer (payload|member)",
+        ),
+        Kind(
+            "properties of the blob",
+            "cardinality and referenced-data-file are required, and compared with the vector",
+            r"^NotCanonical: blob property|^CardinalityMismatch",
+        ),
+        Kind(
+            "compressed vector",
+            "the specification says that vectors are not compressed in Puffin, and readers by offset rely on it",
+            r"compression",
+        ),
+        Kind(
+            "place of the blob",
+            "a Python slice that starts or ends outside the file is another slice: here it is an error",
+            r"^(Truncated|NotCanonical): (byte range|range of the)",
+        ),
+        Kind(
+            "blobs that overlap",
+            "vectors of more bytes than the file has: one that is named often would make much of little",
+            r"^NotCanonical: lengths of all vectors",
+        ),
+        Kind(
+            "two vectors of one data file",
+            "it is ambiguous which one is live; pyiceberg takes the last",
+            r"^NotCanonical: referenced-data-file",
+        ),
         TRAILING,
         *BITMAP_KINDS,
     ),
-)  # fmt: skip
+)
 
 
 def _theirs_puffin(data: bytes) -> dict[str, Mapping[int, AbstractBitMap]]:
@@ -149,13 +183,15 @@ pypaimon_32 = Comparison(
     "pypaimon",
     (
         Kind("unchecked CRC", "a damaged vector deletes wrong rows", r"^ChecksumMismatch"),
-        Kind("unchecked length of the frame",
-             "a frame that is truncated, or followed by other bytes: pypaimon reads what is there",
-             r"^(Truncated|NotCanonical): (length field|CRC)"),
+        Kind(
+            "unchecked length of the frame",
+            "a frame that is truncated, or followed by other bytes: pypaimon reads what is there",
+            r"^(Truncated|NotCanonical): (length field|CRC)",
+        ),
         TRAILING,
         *BITMAP_KINDS,
     ),
-)  # fmt: skip
+)
 
 
 _pypaimon = Server(PYPAIMON, "fuzz.peers.serve_pypaimon")

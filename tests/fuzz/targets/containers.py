@@ -198,7 +198,14 @@ TARGETS = (
     Target("sniff", "a file of unknown kind: named, verified, read", _run_sniff, _all_kinds, mend.puffin, max_len=2048),
     Target("mumbling", "a Mumbling bitmap", _run_mumbling, _mumblings),
     Target("dialects", "a bitmap in a dialect of roaring", _run_dialects, _dialects),
-    Target("index-manifest", "an index manifest (Avro)", _run_index_manifest, _index_manifests, mend.avro,
-           mend.avro_records, max_len=4096),
+    Target(
+        "index-manifest",
+        "an index manifest (Avro)",
+        _run_index_manifest,
+        _index_manifests,
+        mend.avro,
+        mend.avro_records,
+        max_len=4096,
+    ),
     Target("avro", "an Avro container", _run_avro, _avros, mend.avro, max_len=8192),
-)  # fmt: skip
+)

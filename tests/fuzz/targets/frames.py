@@ -193,18 +193,38 @@ def _batches() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("iceberg", "a deletion-vector-v1 blob", _framed(iceberg.decode, iceberg.encode), _frames_64, mend.frame,
-           keeps_size=True),
-    Target("delta", "a framed vector, portable or native", _framed(delta.decode, delta.encode), _frames_delta,
-           mend.frame, keeps_size=True),
-    Target("paimon-32", "a framed 32-bit vector", _framed(paimon.decode, _paimon), _frames_32, mend.frame,
-           keeps_size=True),
+    Target(
+        "iceberg",
+        "a deletion-vector-v1 blob",
+        _framed(iceberg.decode, iceberg.encode),
+        _frames_64,
+        mend.frame,
+        keeps_size=True,
+    ),
+    Target(
+        "delta",
+        "a framed vector, portable or native",
+        _framed(delta.decode, delta.encode),
+        _frames_delta,
+        mend.frame,
+        keeps_size=True,
+    ),
+    Target(
+        "paimon-32", "a framed 32-bit vector", _framed(paimon.decode, _paimon), _frames_32, mend.frame, keeps_size=True
+    ),
     Target("batch", "many framed vectors at once", _run_batch, _batches, _mend_batch, keeps_size=True),
     Target("roaring-32", "a 32-bit portable bitmap", _run_roaring32, _roaring32, keeps_size=True),
     Target("roaring-64", "a 64-bit portable bitmap", _run_roaring64, _roaring64, keeps_size=True),
     Target("delta-inline", "an inline vector: size and Z85 text", _run_inline, _inline),
-    Target("delta-bin", "a file of framed vectors", _file_of_frames(delta.load_frames), _bins, mend.frames,
-           keeps_size=True),
-    Target("paimon-index", "a deletion-vector index file", _file_of_frames(paimon.load_frames), _index_files,
-           mend.frames, keeps_size=True),
-)  # fmt: skip
+    Target(
+        "delta-bin", "a file of framed vectors", _file_of_frames(delta.load_frames), _bins, mend.frames, keeps_size=True
+    ),
+    Target(
+        "paimon-index",
+        "a deletion-vector index file",
+        _file_of_frames(paimon.load_frames),
+        _index_files,
+        mend.frames,
+        keeps_size=True,
+    ),
+)

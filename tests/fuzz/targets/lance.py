@@ -110,6 +110,13 @@ TARGETS = (
     Target("lance-row-ids", "a RowIdSequence", _run_row_ids, _row_ids, mutate=mend.message, max_len=512),
     Target("lance-arrow", "a deletion file, Arrow", _run_deletions, _arrow_files, max_len=2048, keeps_size=True),
     Target("lance-addresses", "a row-address map", _run_addresses, _addresses),
-    Target("lance-manifest", "a manifest and the sequences in it", _run_manifest, _manifests, mend.lance_file,
-           mend.lance_manifest, max_len=4096),
-)  # fmt: skip
+    Target(
+        "lance-manifest",
+        "a manifest and the sequences in it",
+        _run_manifest,
+        _manifests,
+        mend.lance_file,
+        mend.lance_manifest,
+        max_len=4096,
+    ),
+)

@@ -110,11 +110,15 @@ def _run_paimon_schema(data: bytes) -> None:
 def _paimon_schemas() -> Iterator[bytes]:
     yield from files("**/schema/schema-0", count=8)
     kinds: tuple[object, ...] = (
-        "INT NOT NULL", "DECIMAL(20, 2)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "VARCHAR(10)",
-        {"type": "ARRAY", "element": "BIGINT"}, {"type": "VECTOR", "element": "FLOAT", "length": 3},
+        "INT NOT NULL",
+        "DECIMAL(20, 2)",
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        "VARCHAR(10)",
+        {"type": "ARRAY", "element": "BIGINT"},
+        {"type": "VECTOR", "element": "FLOAT", "length": 3},
         {"type": "MAP NOT NULL", "key": "STRING", "value": {"type": "MULTISET", "element": "INT"}},
         {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "DATE"}]},
-    )  # fmt: skip
+    )
     fields = [{"id": i, "name": f"c{i}", "type": kind} for i, kind in enumerate(kinds)]
     yield json.dumps({"version": 3, "id": 0, "fields": fields, "partitionKeys": ["c0"], "options": {"a": "b"}}).encode()
 
@@ -197,13 +201,28 @@ def _avro_rows() -> Iterator[bytes]:
 
 TARGETS = (
     Target("iceberg-metadata", "a metadata file", _run_iceberg_metadata, _iceberg_metadata, max_len=9000),
-    Target("iceberg-manifest", "a manifest (Avro)", _run_manifest, _manifests, mend.avro, mend.avro_records,
-           max_len=10_000),
-    Target("position-deletes", "a file of position deletes: Parquet, Avro, ORC", _run_position_deletes,
-           _position_deletes, mutate=structures.position_deletes, max_len=4096, keeps_size=True),
+    Target(
+        "iceberg-manifest", "a manifest (Avro)", _run_manifest, _manifests, mend.avro, mend.avro_records, max_len=10_000
+    ),
+    Target(
+        "position-deletes",
+        "a file of position deletes: Parquet, Avro, ORC",
+        _run_position_deletes,
+        _position_deletes,
+        mutate=structures.position_deletes,
+        max_len=4096,
+        keeps_size=True,
+    ),
     Target("avro-rows", "an Avro data file", _run_avro_rows, _avro_rows, mend.avro, mend.avro_records, max_len=4096),
     Target("delta-log", "a commit, and the state it makes", _run_delta_log, _delta_logs, max_len=8192),
     Target("paimon-schema", "a schema and its types", _run_paimon_schema, _paimon_schemas, max_len=2048),
-    Target("paimon-manifest", "a manifest or a list of them (Avro)", _run_paimon_manifest, _paimon_manifests, mend.avro,
-           mend.avro_records, max_len=8192),
-)  # fmt: skip
+    Target(
+        "paimon-manifest",
+        "a manifest or a list of them (Avro)",
+        _run_paimon_manifest,
+        _paimon_manifests,
+        mend.avro,
+        mend.avro_records,
+        max_len=8192,
+    ),
+)

@@ -115,7 +115,14 @@ def _footers() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("parquet-footer", "the footer of a Parquet file, and what it says of columns", _run_footer, _footers,
-           mutate=structures.parquet, max_len=8192, keeps_size=True),
+    Target(
+        "parquet-footer",
+        "the footer of a Parquet file, and what it says of columns",
+        _run_footer,
+        _footers,
+        mutate=structures.parquet,
+        max_len=8192,
+        keeps_size=True,
+    ),
     *(_table(kind) for kind in ("iceberg", "delta", "paimon", "lance", "scorch")),
-)  # fmt: skip
+)

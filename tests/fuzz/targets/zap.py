@@ -174,11 +174,17 @@ def _part(name: str, about: str, run: Callable[[bytes], object]) -> Target:
 
 
 TARGETS = (
-    Target("zap-segment", "a whole segment: verified, then read as Arrow", _run_segment, small_segments, mend.segment,
-           keeps_size=True),
+    Target(
+        "zap-segment",
+        "a whole segment: verified, then read as Arrow",
+        _run_segment,
+        small_segments,
+        mend.segment,
+        keeps_size=True,
+    ),
     _part("zap-postings", "dictionaries, postings and locations", _of_every_field(_lists)),
     _part("zap-stored", "stored documents", _run_stored),
     _part("zap-doc-values", "doc values", _of_every_field(_doc_values)),
     Target("vellum", "an FST: enumerated three ways, built again", _run_vellum, _dictionaries, keeps_size=True),
     Target("zap-merge", "a valid segment, merged with itself", _run_merge, small_segments, keeps_size=True),
-)  # fmt: skip
+)

@@ -72,10 +72,15 @@ def schema_of(path: Path) -> Any:
 
 CASES = [
     *cases("avro", read_avro, BLOCKS | AVRO_SCHEMAS),
-    *cases("avro", read_avro, {
-        **avro_bombs(FLAT),
-        "bombs that add up": lambda: avro_file(
-            of_a("bytes"), 20, bytes(cramjam.zstd.compress((zigzag(MEGA) + bytes(MEGA)) * 20)), "zstandard", times=2
-        ),
-    }, limit("max_metadata_bytes")),
-]  # fmt: skip
+    *cases(
+        "avro",
+        read_avro,
+        {
+            **avro_bombs(FLAT),
+            "bombs that add up": lambda: avro_file(
+                of_a("bytes"), 20, bytes(cramjam.zstd.compress((zigzag(MEGA) + bytes(MEGA)) * 20)), "zstandard", times=2
+            ),
+        },
+        limit("max_metadata_bytes"),
+    ),
+]

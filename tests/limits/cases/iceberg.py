@@ -44,26 +44,49 @@ CASES = [
     *frames("iceberg.decode", iceberg.decode),
     case("iceberg.read_deletion_vectors", iceberg.read_deletion_vectors, *OVERLAPPING),
     *cases("iceberg metadata", lambda data: metadata(saved(data, "v1.metadata.json")), JSONS),
-    *cases("iceberg metadata", by_path("v1.metadata.json.gz", metadata), {
-        "gzip bomb of blanks": lambda: gzipped(BOMB, b" "),
-        "gzip bomb of brackets": lambda: gzipped(BOMB, b"["),
-    }, limit("max_metadata_bytes")),
-    case("iceberg metadata", lambda data: metadata(saved(data, "v1.metadata.json.gz")), "bomb of lists",
-         lambda: gzip.compress(b"{" + b'"a":[],' * (20 * MEGA // 7), 1), error("NotCanonical: .*expected JSON")),
-    large_file("iceberg.load", lambda path: iceberg.load(DvLocation("iceberg", path, 0, BOMB, 1), path), large_blob,
-               limit("max_vector_bytes")),
-    large_file("iceberg.read_deletion_vectors", iceberg.read_deletion_vectors,
-               lambda: large_puffin(properties={"cardinality": "1", "referenced-data-file": "a"}),
-               limit("max_vector_bytes")),
-    *(large_file(name, read, make, limit("max_metadata_bytes")) for name, read, make in (
-        ("iceberg metadata", metadata, lambda: large(b"{", "v1.metadata.json")),
-        ("iceberg manifest of a table", manifest, large_avro),
-        ("iceberg manifest list", lambda path: read_list(path, str, Storage()), large_avro),
-        ("position deletes, Parquet", position_deletes("parquet"), large_parquet),
-        ("iceberg.read_position_deletes", iceberg.read_position_deletes, large_parquet),
-        ("position deletes, Avro", position_deletes("avro"), large_avro),
-        ("position deletes, ORC", position_deletes("orc"), lambda: large(b"ORC", "d.orc")),
-        ("puffin footer", iceberg.read_deletion_vectors,
-         lambda: large(b"PFA1", "1.puffin", tail=struct.pack("<iI", 290 * MEGA, 0) + b"PFA1")),
-    )),
-]  # fmt: skip
+    *cases(
+        "iceberg metadata",
+        by_path("v1.metadata.json.gz", metadata),
+        {
+            "gzip bomb of blanks": lambda: gzipped(BOMB, b" "),
+            "gzip bomb of brackets": lambda: gzipped(BOMB, b"["),
+        },
+        limit("max_metadata_bytes"),
+    ),
+    case(
+        "iceberg metadata",
+        lambda data: metadata(saved(data, "v1.metadata.json.gz")),
+        "bomb of lists",
+        lambda: gzip.compress(b"{" + b'"a":[],' * (20 * MEGA // 7), 1),
+        error("NotCanonical: .*expected JSON"),
+    ),
+    large_file(
+        "iceberg.load",
+        lambda path: iceberg.load(DvLocation("iceberg", path, 0, BOMB, 1), path),
+        large_blob,
+        limit("max_vector_bytes"),
+    ),
+    large_file(
+        "iceberg.read_deletion_vectors",
+        iceberg.read_deletion_vectors,
+        lambda: large_puffin(properties={"cardinality": "1", "referenced-data-file": "a"}),
+        limit("max_vector_bytes"),
+    ),
+    *(
+        large_file(name, read, make, limit("max_metadata_bytes"))
+        for name, read, make in (
+            ("iceberg metadata", metadata, lambda: large(b"{", "v1.metadata.json")),
+            ("iceberg manifest of a table", manifest, large_avro),
+            ("iceberg manifest list", lambda path: read_list(path, str, Storage()), large_avro),
+            ("position deletes, Parquet", position_deletes("parquet"), large_parquet),
+            ("iceberg.read_position_deletes", iceberg.read_position_deletes, large_parquet),
+            ("position deletes, Avro", position_deletes("avro"), large_avro),
+            ("position deletes, ORC", position_deletes("orc"), lambda: large(b"ORC", "d.orc")),
+            (
+                "puffin footer",
+                iceberg.read_deletion_vectors,
+                lambda: large(b"PFA1", "1.puffin", tail=struct.pack("<iI", 290 * MEGA, 0) + b"PFA1"),
+            ),
+        )
+    ),
+]

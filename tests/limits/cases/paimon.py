@@ -38,19 +38,29 @@ def hash_index(path: str) -> None:
 
 
 CASES = [
-    case("paimon.decode of 32 bits", paimon.decode, "count",
-         lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<II", 12346, 2**32 - 1))),
-    *(large_file(name, read, lambda: large(LARGE_FRAME, "index-1"), limit("max_vector_bytes")) for name, read in (
-        ("paimon index file", paimon.load_frames),
-        ("paimon.load", lambda path: paimon.load(ONE, path)),
-        ("paimon.read_deletion_vectors", lambda path: paimon.read_deletion_vectors(path, [ONE])),
-    )),
+    case(
+        "paimon.decode of 32 bits",
+        paimon.decode,
+        "count",
+        lambda: bitmaps.frame(bitmaps.PAIMON, struct.pack("<II", 12346, 2**32 - 1)),
+    ),
+    *(
+        large_file(name, read, lambda: large(LARGE_FRAME, "index-1"), limit("max_vector_bytes"))
+        for name, read in (
+            ("paimon index file", paimon.load_frames),
+            ("paimon.load", lambda path: paimon.load(ONE, path)),
+            ("paimon.read_deletion_vectors", lambda path: paimon.read_deletion_vectors(path, [ONE])),
+        )
+    ),
     large_file("paimon hash index", hash_index, lambda: large(b"", "index-1"), error("NotCanonical: finding")),
-    *(large_file(name, read, partial(large, head, place), limit("max_metadata_bytes")) for name, read, head, place in (
-        ("paimon.read_index_manifest", paimon.read_index_manifest, avro_file(KNOWN, 1, b"\0"), "m"),
-        ("paimon manifest", within(read_manifest, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        ("paimon manifest list", within(read_manifest_list, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        ("paimon schema", within(lambda folder, _: read_schema(folder, 0), ""), b"{", "schema/schema-0"),
-        ("paimon snapshot", within(read_snapshot, "snapshot/snapshot-1"), b"{", "snapshot/snapshot-1"),
-    )),
-]  # fmt: skip
+    *(
+        large_file(name, read, partial(large, head, place), limit("max_metadata_bytes"))
+        for name, read, head, place in (
+            ("paimon.read_index_manifest", paimon.read_index_manifest, avro_file(KNOWN, 1, b"\0"), "m"),
+            ("paimon manifest", within(read_manifest, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
+            ("paimon manifest list", within(read_manifest_list, "m"), avro_file(KNOWN, 1, b"\0"), "manifest/m"),
+            ("paimon schema", within(lambda folder, _: read_schema(folder, 0), ""), b"{", "schema/schema-0"),
+            ("paimon snapshot", within(read_snapshot, "snapshot/snapshot-1"), b"{", "snapshot/snapshot-1"),
+        )
+    ),
+]

@@ -58,8 +58,9 @@ PUFFINS: Inputs = {
     "blob from beyond the file": lambda: puffin_file(footer(blob_at(HUGE, 4))),
 }
 OVERLAPPING = (
-    "blobs over one another", lambda: puffin_file(footer(*(blob_at(4, 1000) for _ in range(5000))), body=bytes(1000)),
-)  # fmt: skip
+    "blobs over one another",
+    lambda: puffin_file(footer(*(blob_at(4, 1000) for _ in range(5000))), body=bytes(1000)),
+)
 PUFFIN_FOOTERS: Inputs = {
     "lz4 footer of an exabyte": lambda: squeezed_footer(lz4_header(2**60) + bytes(40)),
     "lz4 footer bomb": lambda: squeezed_footer(lz4(BOMB)),

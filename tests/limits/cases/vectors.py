@@ -55,19 +55,42 @@ def frames(name: str, decode: Callable[[bytes], object]) -> tuple[Case, ...]:
 
 
 CASES = [
-    case("frame", iceberg.decode, "length of four gigabytes",
-         lambda: struct.pack(">I", 2**32 - 1) + bitmaps.PORTABLE + bytes(1000)),
-    case("rows", lambda data: iceberg.decode(data, limits=Limits(max_cardinality=2**33)), "beyond the limit",
-         lambda: portable(bitmaps.vector64(*((key, FULL) for key in range(3)))), limit("max_cardinality", 2**33)),
-    case("sniff", sniff, "count", lambda: portable(struct.pack("<Q", 2**64 - 1)),
-         accepted("it reads the first bytes alone")),
+    case(
+        "frame",
+        iceberg.decode,
+        "length of four gigabytes",
+        lambda: struct.pack(">I", 2**32 - 1) + bitmaps.PORTABLE + bytes(1000),
+    ),
+    case(
+        "rows",
+        lambda data: iceberg.decode(data, limits=Limits(max_cardinality=2**33)),
+        "beyond the limit",
+        lambda: portable(bitmaps.vector64(*((key, FULL) for key in range(3)))),
+        limit("max_cardinality", 2**33),
+    ),
+    case(
+        "sniff",
+        sniff,
+        "count",
+        lambda: portable(struct.pack("<Q", 2**64 - 1)),
+        accepted("it reads the first bytes alone"),
+    ),
     case("verify", lambda data: refuse(verify(data).ok), "count", lambda: portable(struct.pack("<Q", 2**64 - 1))),
     large_file("sniff", sniff, lambda: large(struct.pack("<Q", 1), "1"), error("Unsupported: .*container")),
     large_file("verify", lambda path: refuse(verify(path).ok), large_blob, error("NotCanonical: finding")),
-    *(large_file(name, read, large_blob, limit("max_vector_bytes")) for name, read in (
-        ("describe", describe), ("read_rows", read_rows), ("decode_at", decode_at),
-        ("convert", lambda path: convert(path, "blob", f"{path}.out")),
-    )),
-    case("iceberg.decode of one row by its metadata", lambda data: iceberg.decode(data, cardinality=1),
-         "all rows of 32 bits", lambda: portable(bitmaps.vector64((0, FULL)))),
-]  # fmt: skip
+    *(
+        large_file(name, read, large_blob, limit("max_vector_bytes"))
+        for name, read in (
+            ("describe", describe),
+            ("read_rows", read_rows),
+            ("decode_at", decode_at),
+            ("convert", lambda path: convert(path, "blob", f"{path}.out")),
+        )
+    ),
+    case(
+        "iceberg.decode of one row by its metadata",
+        lambda data: iceberg.decode(data, cardinality=1),
+        "all rows of 32 bits",
+        lambda: portable(bitmaps.vector64((0, FULL))),
+    ),
+]

@@ -106,30 +106,55 @@ SNAPPIES: Inputs = {
 
 CASES = [
     *cases("zap", everything, SNAPPIES, limit("max_blob_bytes")),
-    *cases("zap, default limits", lambda data: everything(data, Limits()), SNAPPIES,
-           no_memory("max_blob_bytes is 1 GiB")),
+    *cases(
+        "zap, default limits", lambda data: everything(data, Limits()), SNAPPIES, no_memory("max_blob_bytes is 1 GiB")
+    ),
     *(
-        large_file(f"zap segment, {what}", of_source, partial(large_segment, version, **more),
-                   error(f"NotCanonical: .*{what}"))
+        large_file(
+            f"zap segment, {what}", of_source, partial(large_segment, version, **more), error(f"NotCanonical: .*{what}")
+        )
         for what, version, more in (
             ("number of fields", 15, {}),
             ("sections index", 16, {}),
             ("zap writer id", 17, {"writer_size": 290 * MEGA}),
         )
     ),
-    case("zap", everything, "dictionary that doubles", lambda: dictionary(doubling(60)),
-         limit("max_keys", Limits().max_keys)),
-    case("zap", everything, "snappy of four gigabytes", lambda: crafted(stored(2**32 - 1, uv(2**32 - 1) + bytes(60))),
-         error("NotCanonical: .*content size of stored values: expected at most [0-9]+ in [0-9]+ bytes")),
-    *cases("zap.verify_segment", lambda data: refuse(verify_segment(data).ok), {
-        "documents": lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
-        "dictionary that doubles": lambda: dictionary(doubling(60)),
-    }),
+    case(
+        "zap",
+        everything,
+        "dictionary that doubles",
+        lambda: dictionary(doubling(60)),
+        limit("max_keys", Limits().max_keys),
+    ),
+    case(
+        "zap",
+        everything,
+        "snappy of four gigabytes",
+        lambda: crafted(stored(2**32 - 1, uv(2**32 - 1) + bytes(60))),
+        error("NotCanonical: .*content size of stored values: expected at most [0-9]+ in [0-9]+ bytes"),
+    ),
+    *cases(
+        "zap.verify_segment",
+        lambda data: refuse(verify_segment(data).ok),
+        {
+            "documents": lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
+            "dictionary that doubles": lambda: dictionary(doubling(60)),
+        },
+    ),
     case("vellum", terms_of, "count of keys", lambda: blob(many([(97, 0, 1)]), 2**63), limit("max_keys", 100_000)),
-    case("vellum, all at once", lambda data: Fst.open(Cursor(data), Limits(max_blob_bytes=MEGA)).to_block(),
-         "keys of megabytes", lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
-         limit("max_blob_bytes", MEGA)),
+    case(
+        "vellum, all at once",
+        lambda data: Fst.open(Cursor(data), Limits(max_blob_bytes=MEGA)).to_block(),
+        "keys of megabytes",
+        lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
+        limit("max_blob_bytes", MEGA),
+    ),
     case("vellum", terms_of, "state that leads to itself", lambda: blob(one(97, 0) + one(98, 2**40, sizes=(6, 0)), 5)),
-    case("vellum", terms_of, "deep", lambda: build([b"a" * 300_000], np.array([1], np.uint64)),
-         accepted("the blob is as long as its keys")),
-]  # fmt: skip
+    case(
+        "vellum",
+        terms_of,
+        "deep",
+        lambda: build([b"a" * 300_000], np.array([1], np.uint64)),
+        accepted("the blob is as long as its keys"),
+    ),
+]
