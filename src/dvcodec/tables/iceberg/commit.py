@@ -1,4 +1,4 @@
-"""Commits deletes to Iceberg tables of format versions 2 and 3: new manifests, a manifest list, a snapshot.
+"""Commits deletes to Iceberg tables of format versions 2 and 3, and replaces older deletes by others.
 
 Specification: Iceberg table spec, "Deletion Vectors", "Position Delete Files", "Manifests", "Snapshots"; where it
 leaves a choice, commits are those of Iceberg Java's ``RowDelta``. The commit is to one branch; tags and other
@@ -11,15 +11,11 @@ new files of position deletes have the rows that were not deleted before, and al
 `enable` makes format version 3 of a table of version 2: Iceberg table spec, "Version 3". Position deletes of the table
 stay valid; rows get ids from now on.
 
-Replaces the deletes of a table by others in one commit, with the same live rows.
-
-The snapshot's operation is ``replace``, as of a compaction: no row is deleted that was not before. Data files stay.
-
-`compact_deletes`: streams leave many small files of position deletes, each of which a scan has to open. Those of a
-table of version 2 are merged into few; equality deletes stay, as with Iceberg Java's ``rewrite_position_delete_files``.
-
-`upgrade_deletes`: position deletes of version 2 and equality deletes become deletion vectors. Readers that know only
-deletion vectors, or only position deletes, read the table afterwards.
+`compact_deletes` and `upgrade_deletes` leave the same rows live and all data files in place, so the operation of their
+snapshots is ``replace``. The first merges the many small files of position deletes that streams leave in a table of
+version 2, each of which a scan has to open; equality deletes stay, as with Iceberg Java's
+``rewrite_position_delete_files``. The second makes deletion vectors of position deletes and equality deletes, for
+readers that know nothing else.
 """
 
 from __future__ import annotations

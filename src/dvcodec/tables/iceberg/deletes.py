@@ -1,19 +1,16 @@
-"""Position deletes of v2 in any of Iceberg's three formats, and the rows that equality deletes delete.
+"""The deletes of a table: position deletes, equality deletes and deletion vectors, as its manifests name them.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545). The specification fixes both names and ids.
+(2147483545), both names and ids fixed, in Parquet, ORC or Avro. What a table's properties say of new files of them is
+here too.
 
-Equality deletes. Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if it
-equals a row of the delete file in the columns ``equality_ids`` (null equals null), and its data file is older. Deletes
-of an unpartitioned spec apply to all data files, others to those of their partition.
+"Equality Delete Files" and "Scan Planning": a row is deleted if it equals a row of the delete file in the columns
+``equality_ids`` (null equals null), and its data file is older. Deletes of an unpartitioned spec apply to all data
+files, others to those of their partition.
 
-What a table's properties say of new files of position deletes is here too.
-
-Deletion vectors of version 3, read by the byte range that a manifest records, and Puffin files against manifests.
-
-Readers of vectors never open the footer, so only `check_vectors` finds a manifest entry that references another data
-file's vector of equal cardinality. Containers without metadata (Delta's vector files, bare blobs) have nothing to
-compare.
+Vectors are read by the byte range that a manifest records. Their readers never open the footer, so only `check_vectors`
+finds an entry that references another data file's vector of equal cardinality. Containers without metadata (Delta's
+vector files, bare blobs) have nothing to compare.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Manifest lists, the live files of a manifest by column, and the values that are made of them.
+"""Manifest lists, the live files of a manifest by column, the values that are made of them, and the Avro schemas.
 
 Specification: Iceberg table spec, "Snapshots" (manifest lists) and "Manifests", of versions 1 to 3. Sequence numbers
 and snapshot ids that were unknown before the commit are null and inherited from the manifest ("Sequence Number
 Inheritance"). Column statistics are not kept. Entries are read many at once if they are as engines write them, else one
-by one, which finds what is wrong.
-
-The Avro schemas of manifests and manifest lists.
-
-Specification: Iceberg table spec, "Manifests" and "Snapshots" (manifest lists), of versions 1 to 3. The schemas are the
-columns "v3" there, with the names of records that Iceberg Java writes.
+by one, which finds what is wrong. The schemas are the columns "v3" there, with the names of records that Iceberg Java
+writes.
 """
 
 from __future__ import annotations

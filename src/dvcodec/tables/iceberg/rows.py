@@ -1,15 +1,13 @@
-"""Rows of a data file, Parquet, ORC or Avro, in the columns of a snapshot.
+"""Rows of a data file, Parquet, ORC or Avro, in the columns of a snapshot, and what manifests record of their values.
 
 Specification: Iceberg table spec, "Column Projection" and "Schema Evolution": columns are found by field id, or in
 files without ids by the table's name mapping; a missing column has the value of an identity partition, its
 ``initial-default``, or null; types of old files are promoted. Appendix A, "ORC": types that ORC does not have.
 
-What manifests record of the values of columns, by which files are skipped.
-
-Specification: Iceberg table spec, "Manifests" (``lower_bounds``, ``upper_bounds``, counts of values), and appendix D,
-"Binary single-value serialization". Upper bounds that were cut off are greater than what they stand for. Bounds of a
-file that is older than a promotion have the old type. A snapshot does not keep statistics, which would be most of it:
-the manifest is read again for the requested columns.
+Files are skipped by ``lower_bounds``, ``upper_bounds`` and counts of values ("Manifests"; appendix D, "Binary
+single-value serialization"). Upper bounds that were cut off are greater than what they stand for. Bounds of a file that
+is older than a promotion have the old type. A snapshot does not keep statistics, which would be most of it: the
+manifest is read again for the requested columns.
 """
 
 from __future__ import annotations

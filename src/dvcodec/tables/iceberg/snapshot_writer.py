@@ -1,21 +1,12 @@
-"""Writes the manifests and the manifest list of a new snapshot.
+"""Writes a new snapshot: its manifests, its manifest list and its summary.
 
-The summary of a snapshot: what a commit changed, and the totals.
+Specification: Iceberg table spec, "Manifests", "Manifest Lists", "Sequence Number Inheritance", "First Row ID
+Inheritance", appendix D ("Binary single-value serialization") and appendix F ("Optional Snapshot Summary Fields").
+Headers are those of Iceberg Java, and the counts of a summary those of its ``SnapshotSummary``: the size of a vector is
+that of its blob.
 
-Specification: Iceberg table spec, appendix F, "Optional Snapshot Summary Fields"; the counts are those of Iceberg
-Java's ``SnapshotSummary``: the size of a vector is that of its blob.
-
-New manifests and manifest lists of versions 2 and 3, as bytes.
-
-Specification: Iceberg table spec, "Manifests", "Manifest Lists", and appendix D, "Binary single-value serialization".
-The header has what Iceberg Java writes there.
-
-Manifests and manifest lists with all their fields, for a commit that carries them over.
-
-`manifests` reads what scans need; here every field is kept, and an unknown one is refused: a rewritten manifest would
-lose it. What entries inherit (sequence numbers, snapshot ids, first row ids) is filled in, as they have to be
-written out in another manifest. Specification: Iceberg table spec, "Sequence Number Inheritance", "First Row ID
-Inheritance".
+Manifests that a commit carries over are read with all their fields, where `entries` reads what scans need; an unknown
+field is refused, as the new manifest would lose it. What entries inherit is written out.
 """
 
 from __future__ import annotations
