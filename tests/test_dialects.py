@@ -167,8 +167,11 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
     "a pickle's protocol": ("pyroaring32", "80 01", "protocol"),
     "another class": ("pyroaring32", "8003 63 6f730a 73797374656d0a 29 81", "class"),
     "another instruction": ("pyroaring32", "800363 7079726f6172696e670a4269744d61700a52", "instruction of the pickle"),
-    "instructions without end": ("pyroaring32", "8004" + "94" * 99, "pickle"),
-    "no name": ("pyroaring32", "8003 63 7079726f6172696e67", "pickle"),
+    "instructions without end": ("pyroaring32", "8004" + "94" * 99, "instruction of the pickle"),
+    "no name": ("pyroaring32", "8003 63 7079726f6172696e67", "name"),
+    "a name with escapes": ("pyroaring32", "8003 63 5c7837307964 5c64 0a 4269744d61700a 29 81", "class"),
+    "half a surrogate": ("pyroaring32", "8004 8c03eda080 8c06 4269744d6170 93", "class"),
+    "a string beyond the end": ("pyroaring32", "8004 8d ffffffffffffffff", "string"),
     "Java's flag": ("java-legacy", "02 00000000", "flag for signed values"),
     "StarRocks' version": ("delvec", "02", "version"),
     "no Base64": ("hudi", "2a2a2a2a", "Base64"),
@@ -185,6 +188,7 @@ def test_what_is_wrong_is_named(name: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(bytes.fromhex(data), dialect, source="x")
     assert (caught.value.what, caught.value.source) == (what, "x")
+    assert str(caught.value).isprintable()
 
 
 def test_limits_apply() -> None:
@@ -300,6 +304,7 @@ def test_alive_bitsets_that_are_wrong(name: str) -> None:
     with pytest.raises(DecodeError) as caught:
         tantivy.decode(data, source="x")
     assert (caught.value.what, caught.value.source) == (what, "x")
+    assert str(caught.value).isprintable()
 
 
 def test_documents_that_do_not_fit() -> None:

@@ -160,6 +160,9 @@ def with_position(position: int) -> bytes:
         (file_of(b"\x12\x02\x28\x00"), NotCanonical, "row_ids", 6),
         (file_of(b"\x12\x02\x18\x00"), NotCanonical, "deletion file", 6),
         (file_of(b"\x6a\x03\x0a\x01\xff"), NotCanonical, "writer", 8),
+        # One that another follows is read too.
+        (file_of(b"\x6a\x03\x0a\x01\xff\x6a\x00"), NotCanonical, "writer", 8),
+        (file_of(b"\x12\x06\x32\x02\x08\x01\x32\x00"), NotCanonical, "path of a sequence", 8),
     ],
 )
 def test_refused_with_what_and_where(

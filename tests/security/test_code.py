@@ -27,7 +27,6 @@ FORBIDDEN_CALLS = {
 }  # fmt: skip
 FORBIDDEN_KEYWORDS = {"shell", "allow_pickle", "unsafe", "verify_ssl"}
 EXCEPTIONS = {
-    "dialects/pyroaring_pickle.py": ["import pickletools"],  # reads the instructions, and runs none
     "spark/tasks.py": ["import pickle"],  # within what Spark pickles: a worker unpickles its own tasks alone
     "spark/sources/__init__.py": ["import subprocess"],  # asks the Python that Spark will start for its version
     "tables/deleting/expression.py": ["import ctypes"],  # metadata in order, of a schema that pyarrow made here

@@ -186,11 +186,11 @@ def decode_fragment(cursor: Cursor) -> Fragment:
     for key in sorted(found.keys() & _SEQUENCES.keys(), key=[*found].index):  # the last one wins
         if key in _COLUMN_OF:
             continue
-        window = found[key][-1]
-        is_inline = key in _INLINE
-        sequences[_SEQUENCES[key]] = (
-            Stored(bytes(window.view), window.base) if is_inline else Stored(elsewhere=_external(window))
-        )
+        stored = [
+            Stored(bytes(window.view), window.base) if key in _INLINE else Stored(elsewhere=_external(window))
+            for window in found[key]
+        ]
+        sequences[_SEQUENCES[key]] = stored[-1]
     for key in found.keys() & _COLUMN_OF.keys():
         field_id = _COLUMN_OF[key]
         where = f"data/{columns[field_id]}" if field_id in columns else "no data file names it"
@@ -421,15 +421,17 @@ def _manifest(cursor: Cursor) -> Manifest:
     """Decode the message ``Manifest``; fields unrelated to rows are skipped."""
     found = wire.read(cursor, _OF_MANIFEST, {12: "transaction file"}, _IN_MANIFEST)
     bases = [wire.read(window, _OF_BASE, {4: "base path"}) for window in found.get(18, ())]
-    writer = found[13][-1] if 13 in found else Cursor(b"")
-    words = [part.text(writer, "writer") for part in wire.fields(writer) if part.number in (1, 2)]
+    writers = [
+        " ".join(part.text(window, "writer") for part in wire.fields(window) if part.number in (1, 2))
+        for window in found.get(13, ())
+    ]
     return Manifest(
         found.get(3, 0),
         tuple(map(decode_fragment, found.get(2, ()))),
         found.get(14, 0),
         found.get(9, 0),
         found.get(10, 0),
-        " ".join(words),
+        writers[-1] if writers else "",
         {base.get(1, 0): BasePath(base.get(4, ""), bool(base.get(3))) for base in bases},
         _milliseconds(found[7]) if 7 in found else None,
         found.get(12, ""),
