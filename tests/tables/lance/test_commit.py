@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -19,9 +20,10 @@ from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.deleting.run import run
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter
-from dvcodec.tables.lance.table import LanceSnapshot
+from dvcodec.tables.lance.table import LanceSnapshot, LanceTable
 from interop.driver import need
 from tables.deleting.finders import Where
 
@@ -362,6 +364,19 @@ def test_a_library_that_does_not_ask_for_the_version_is_an_error(
     monkeypatch.setattr(pylance.LanceDataset, "commit", lambda *_, **__: None)
     with pytest.raises(NotCanonical, match="a new version"):
         delete(tmp_path / "t", lambda key: key == 6)
+
+
+def test_a_remote_dataset_is_read_anew(tmp_path: Path) -> None:
+    """Also before the first commit, and if it was not opened by `open_table`: another may have taken its place."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    root, found = f"memory://{uuid.uuid4()}", []
+    table = LanceTable(Folder.of(root))
+    for name in ("old", "new"):
+        make(tmp_path / name)
+        (manifest,) = (tmp_path / name / "_versions").glob("*.manifest")
+        memory.pipe(f"{root}/_versions/1.manifest", manifest.read_bytes())
+        found.append((table.snapshot if name == "old" else LanceCommitter(table).current)().data_files[0].path)
+    assert len(set(found)) == 2
 
 
 # ---------------------------------------------------------------------- refused

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageErro
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.tables.deleting.run import Written
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon import PaimonTable, commit
 from samples.paimon_table import (
     PaimonFile,
@@ -235,6 +237,18 @@ def test_a_data_file_that_no_manifest_has_is_not_removed(tmp_path: Path) -> None
     with pytest.raises(NotCanonical, match=r"t: manifests: expected 1 data files, found 0 entries"):
         to.commit(base, deletes(base, {"f0.parquet": range(ROWS)}), Written({}, 0), [])
     assert not (root / "snapshot/snapshot-2").exists()
+
+
+def test_a_remote_table_is_read_anew(tmp_path: Path) -> None:
+    """Also before the first commit, and if it was not opened by `open_table`: another may have taken its place."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    root = f"memory://{uuid.uuid4()}"
+    tables = [craft(tmp_path / name, [one]) for name, one in (("old", file(0)), ("new", file(1)))]
+    memory.pipe({f"{root}/{name}": data for name, data in files_of(tables[0]).items()})
+    table = PaimonTable(Folder.of(root))
+    assert [one.path for one in table.snapshot().data_files] == ["bucket-0/f0.parquet"]
+    memory.pipe({f"{root}/{name}": data for name, data in files_of(tables[1]).items()})
+    assert [one.path for one in commit.PaimonCommitter(table).current().data_files] == ["bucket-0/f1.parquet"]
 
 
 @pytest.mark.parametrize("more", [("base",), ("delta",), ("base", "delta")])

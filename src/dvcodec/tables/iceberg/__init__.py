@@ -1,8 +1,8 @@
 """Iceberg tables of format versions 1 to 3: metadata JSON, manifests, deletion vectors and position deletes.
 
 Specification: Apache Iceberg, "Table spec". `metadata` finds the JSON and reads it, `entries` reads what the snapshots
-list, `plan` decides which deletes apply to which data file; `deletes` reads v2 position deletes, `vectors` compares
-Puffin files with the manifests, `schema` and `rows` read data files in the columns of a snapshot.
+list, `plan` decides which deletes apply to which data file; `deletes` reads these, and compares Puffin files with the
+manifests; `schema` and `rows` read data files in the columns of a snapshot.
 """
 
 from __future__ import annotations

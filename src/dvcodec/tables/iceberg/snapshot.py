@@ -331,7 +331,7 @@ class IcebergSnapshot(Snapshot):
         return contradictions(self.metadata, self.plan, self.skipped_metadata)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
-        """Check a file of vectors; see `vectors.check_vectors`."""
+        """Check a file of vectors; see `deletes.check_vectors`."""
         return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
 
     def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ARG002

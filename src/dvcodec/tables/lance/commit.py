@@ -151,6 +151,7 @@ class LanceCommitter(Committer[LanceSnapshot]):
 
     def __init__(self, table: LanceTable) -> None:
         self._table = table
+        table.folder.storage.reopen(table.location)  # the first time may drop nothing, that of `current` does
 
     def current(self) -> LanceSnapshot:
         """Return the newest version; see `Committer.current`."""

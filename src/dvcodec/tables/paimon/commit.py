@@ -487,6 +487,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
 
     def __init__(self, table: PaimonTable) -> None:
         self._folder = table.folder
+        self._folder.storage.reopen(self._folder.location)  # the first time may drop nothing, that of `current` does
 
     def current(self) -> PaimonSnapshot:
         """Return the newest snapshot in the newest schema; see `Committer.current`."""
