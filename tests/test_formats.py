@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,11 @@ def test_formats_keep_the_laws(name: str) -> None:
     case = case_of(name)
     for law in LAWS.values():
         law(case)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_formats_go_to_other_processes(name: str) -> None:
+    assert pickle.loads(pickle.dumps(BUILT_IN[name])).title == BUILT_IN[name].title
 
 
 def test_a_law_that_is_broken_is_named() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -33,7 +34,7 @@ from dvcodec.io import (
     remove,
 )
 from dvcodec.io.opening import open_mapped
-from dvcodec.io.source import ReadAhead, read_within
+from dvcodec.io.source import ReadAhead, _RangeSource, read_within
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -176,6 +177,20 @@ def test_source(kind: str, file: Path) -> None:
     with open_mapped(target) as source:
         assert (source.size, bytes(source.read(500, 100))) == (len(DATA), DATA[500:600])
     close(target)
+
+
+def test_a_window_that_the_file_does_not_fill_is_read_once() -> None:
+    reads: list[tuple[int, int]] = []
+
+    def fetch(offset: int, size: int) -> bytes:
+        reads.append((offset, size))
+        return DATA[offset : offset + size]
+
+    ahead = ReadAhead(_RangeSource("x", len(DATA), fetch), (1000, 5000))
+    for offset in (1010, 2000, 1010):
+        with suppress(Truncated):
+            ahead.read(offset, 10)
+    assert reads == [(1000, 24)]
 
 
 def test_what_is_no_target_is_named(file: Path) -> None:

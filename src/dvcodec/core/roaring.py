@@ -849,7 +849,10 @@ def leading_gaps(cursor: Cursor, left: int, gap: NDArray[np.uint32]) -> Iterator
     while left:
         size = min(step, left, cursor.remaining // MIN_BUCKET)
         records = np.frombuffer(cursor.view[cursor.pos : cursor.pos + size * MIN_BUCKET], "<u4").reshape(size, 3)
-        others = np.flatnonzero((records[:, 3 - len(gap) :] != gap).any(axis=1))
+        differs = records[:, 2] != gap[-1]
+        for i in range(2, len(gap) + 1):  # by column: `any` of three words each takes seven times as long
+            differs |= records[:, 3 - i] != gap[-i]
+        others = np.flatnonzero(differs)
         gaps = int(others[0]) if len(others) else size
         yield records[:gaps]
         cursor.pos += gaps * MIN_BUCKET

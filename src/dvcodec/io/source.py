@@ -338,7 +338,7 @@ class ReadAhead:
         self.remote = getattr(source, "remote", False)
         self._source, self._windows = source, windows
         self._starts = [start for start, _ in windows]
-        self._start, self._data = 0, memoryview(b"")
+        self._start, self._data = -1, memoryview(b"")
 
     @property
     def size(self) -> int:
@@ -352,7 +352,8 @@ class ReadAhead:
             if found < 0 or size < 0 or offset + size > self._windows[found][1]:
                 return self._source.read(offset, size)
             start, stop = self._windows[found]
-            self._start, self._data = start, read_up_to(self._source, start, stop - start).view
+            if start != self._start:
+                self._start, self._data = start, read_up_to(self._source, start, stop - start).view
             if offset + size > start + len(self._data):
                 return self._source.read(offset, size)  # beyond the end, which it says
         return self._data[offset - self._start :][:size]

@@ -277,6 +277,10 @@ def _refuse_segment(buf: BytesLike, *, limits: Limits, source: str | None, base:
     raise no_vectors(source)
 
 
+def _nowhere(_source: Source, _limits: Limits) -> Iterable[VectorRef]:
+    return ()
+
+
 def no_vectors(source: str | None) -> Unsupported:
     """Return the error for a search segment."""
     return Unsupported("a search segment has no deletion vectors: see dvcodec inspect, or dvcodec zap", source=source)
@@ -298,7 +302,7 @@ _ALL = (
         title="search segment",
         decode=_refuse_segment,
         sniff=_is_segment,
-        locate=lambda *_: (),
+        locate=_nowhere,
     ),
     # Its cardinality may look like the length field of a damaged Delta file.
     Format(
