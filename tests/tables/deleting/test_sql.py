@@ -22,6 +22,7 @@ from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import sql
 from dvcodec.tables.deleting.sql import SqlCondition
+from dvcodec.tables.rows.bounds import ColumnBounds
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -268,6 +269,23 @@ def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "_FIRST_PYTHON", (4, 0))  # as 3.10 has no DuckDB that the extra could install
     with pytest.raises(MissingExtra, match=r"needs Python 3.11 or later; pyarrow expressions.* do not need it$"):
         sql.Engine({})
+
+
+@each(
+    ("kind", "value"),
+    [
+        (pa.timestamp("us"), "TIMESTAMP '1970-01-02'"),
+        (pa.timestamp("us", "UTC"), "TIMESTAMPTZ '1970-01-02 00:00:00Z'"),
+        (pa.date32(), "DATE '1970-01-02'"),
+        (pa.decimal128(9, 2), "1.50::DECIMAL(9, 2)"),
+    ],
+)
+def test_nothing_follows_from_lists_and_other_columns_still_rule_out(kind: pa.DataType, value: str) -> None:
+    rows = pa.table({"n": pa.array([1, 2]), "many": pa.array([None, None], pa.list_(kind))})
+    assert bound(f"many < [{value}]", rows)._weaker is None
+    known = {"n": ColumnBounds(pa.scalar(1), pa.scalar(2))}
+    bounds = [bound(f"n = {n} AND many < [{value}]", rows).bounds for n in (2, 7)]
+    assert [one is not None and one.may_be_true(known) for one in bounds] == [True, False]
 
 
 EXTREMES = pa.table(

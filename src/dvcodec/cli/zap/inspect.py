@@ -423,11 +423,16 @@ def _terms(
         limit = how.most
     if limit is not None and len(parts) == 1 and parts[0].mask is None:
         return keys, _first_terms(parts[0].segment, field, bounds, limit)
-    # The documents of a term in several segments are added up.
-    merged = groupby(heapq.merge(*(_live_terms(part, field, bounds) for part in parts)), key=itemgetter(0))
-    every = ((term, sum(docs for _, docs in found)) for term, found in merged)
+    lists = [_live_terms(part, field, bounds) for part in parts]
+    every = lists[0] if len(lists) == 1 else _sums(lists)
     found = list(islice(every, limit))
     return len(found) + sum(1 for _ in every), found
+
+
+def _sums(lists: list[Iterator[tuple[bytes, int]]]) -> Iterator[tuple[bytes, int]]:
+    """Add up the documents of each term of several segments."""
+    for term, found in groupby(heapq.merge(*lists), key=itemgetter(0)):
+        yield term, sum(docs for _, docs in found)
 
 
 def _pairs(dictionary: Fst, bounds: _Bounds) -> Iterator[tuple[bytes, int]]:
