@@ -9,7 +9,7 @@ import pytest
 
 from cases import each
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.opening import find_remote, matches
+from dvcodec.io.opening import find_remote, pattern_regex
 from dvcodec.io.store import AccessDenied, Reason, StoreError
 from samples.memory_store import ROOT, MemoryStore
 
@@ -34,7 +34,8 @@ from samples.memory_store import ROOT, MemoryStore
 def test_sets_of_a_pattern(pattern: str, matching: list[str], others: list[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert [name for name in (*matching, *others) if matches(name, pattern)] == matching
+        regex = pattern_regex(pattern)
+    assert [name for name in (*matching, *others) if regex.fullmatch(name)] == matching
 
 
 def test_what_stands_for_a_folder_matches_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:

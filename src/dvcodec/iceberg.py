@@ -494,6 +494,8 @@ def _uniform(reader: PuffinReader) -> tuple[list[str], Index, Index, Index] | No
     blobs = reader.footer.blobs
     if not isinstance(blobs, UniformBlobs) or blobs.sample.type != BLOB_TYPE:
         return None
+    if any(blob.type == BLOB_TYPE for blob in blobs.others.values()):
+        return None
     paths, cardinalities = blobs.texts(REFERENCED_DATA_FILE), blobs.numbers(CARDINALITY)
     offsets, lengths, end = blobs.offsets, blobs.lengths, reader.footer.offset
     if paths is None or cardinalities is None or int(offsets.min()) < len(MAGIC) or int(lengths.min()) < FRAME_OVERHEAD:

@@ -9,7 +9,8 @@ The payload is a UTF-8 JSON object, LZ4-compressed if bit 0 of the first flag by
 `offset` and `length`; the reader fetches the footer and the requested blobs, never the whole file. Unknown blob types
 are kept and copied unchanged.
 
-A long payload whose blobs differ only in offset, length and property values is read as columns (`read_uniform`).
+A long payload whose blobs, but for a few, differ only in offset, length and property values is read as columns
+(`read_uniform`).
 """
 
 from __future__ import annotations
@@ -128,17 +129,18 @@ _MAX_DIGITS = 18
 
 
 class UniformBlobs(Sequence["BlobMetadata"]):
-    """Blobs that differ only in offset, length and property values, as columns.
+    """Blobs that differ only in offset, length and property values, as columns, and few others among them.
 
-    As a sequence it is equal to a tuple of the same blobs.
+    As a sequence it has all of them, in the order of the footer, and is equal to a tuple of the same blobs.
 
     Attributes:
-        sample: the first of the blobs.
-        offsets: int64[n], first byte of each in the file.
-        lengths: int64[n], bytes of each in the file.
+        sample: one of the blobs that are alike.
+        offsets: int64[n], first byte of each that is alike in the file.
+        lengths: int64[n], bytes of each that is alike in the file.
+        others: index in the sequence -> blob that is not alike; ascending.
     """
 
-    __slots__ = ("_all", "_spans", "_text", "lengths", "offsets", "sample")
+    __slots__ = ("_all", "_spans", "_text", "lengths", "offsets", "others", "sample")
 
     def __init__(
         self,
@@ -147,13 +149,18 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         offsets: Index,
         lengths: Index,
         spans: dict[str, tuple[Index, Index]],
+        others: Mapping[int, BlobMetadata],
     ) -> None:
-        self.sample, self.offsets, self.lengths = sample, offsets, lengths
-        self._text, self._spans = text, spans
+        self.sample = sample
+        self.offsets = offsets
+        self.lengths = lengths
+        self.others = others
+        self._text = text
+        self._spans = spans
         self._all: tuple[BlobMetadata, ...] | None = None
 
     def texts(self, name: str) -> list[str] | None:
-        """Return a property of all blobs; None if they lack it."""
+        """Return a property of all blobs that are alike; None if they lack it."""
         if name not in self._spans:
             return None
         starts, stops = (at.tolist() for at in self._spans[name])
@@ -163,23 +170,26 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         return [text[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def numbers(self, name: str) -> Index | None:
-        """Return a property of all blobs, int64[n]; None if they lack it, or a value is not a plain number."""
+        """Return a property of all that are alike, int64[n]; None if they lack it, or a value is not a plain number."""
         return _numbers(np.frombuffer(self._text, np.uint8), *self._spans[name]) if name in self._spans else None
 
     def _blobs(self) -> tuple[BlobMetadata, ...]:
         """Return the blobs as a tuple, built once."""
         if self._all is None:
             values = [self.texts(name) or () for name in self._spans]
-            self._all = tuple(
+            blobs = [
                 replace(
                     self.sample, offset=offset, length=length, properties=dict(zip(self._spans, texts, strict=True))
                 )
                 for offset, length, *texts in zip(self.offsets.tolist(), self.lengths.tolist(), *values, strict=True)
-            )
+            ]
+            for i, blob in self.others.items():
+                blobs.insert(i, blob)
+            self._all = tuple(blobs)
         return self._all
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.offsets) + len(self.others)
 
     def __getitem__(self, i: Any) -> Any:
         return self._blobs()[i]
@@ -197,19 +207,26 @@ class UniformBlobs(Sequence["BlobMetadata"]):
         return repr(self._blobs())
 
 
-def read_uniform(text: bytes, head: bytes, sample: BlobMetadata) -> tuple[UniformBlobs, bytes] | None:
-    """Read blobs whose entries have the same form as that of the first.
+def read_uniform(
+    text: bytes, head: bytes, sample: BlobMetadata, parse: Callable[[bytes], BlobMetadata]
+) -> tuple[UniformBlobs, bytes] | None:
+    """Read blobs whose entries have the same form as that of one of them, and few others among them.
 
     Args:
         text: a footer's payload, which begins with a list of blobs.
         head: the entry of `sample` up to its offset.
-        sample: the first of the blobs. It is written as `encode_footer` writes it, and has at least one property.
+        sample: one of the blobs. It is written as `encode_footer` writes it, and has at least one property.
+        parse: reads the entry of another blob.
 
     Returns:
         The blobs, and the text from the bracket after the last one; None if the entries are not uniform.
     """
     if b"\\" in text:  # without, every quotation mark begins or ends a string
         return None
+    cut = _cut_others(text, head)
+    if cut is None:
+        return None
+    text, others = cut
     start = len(_BLOBS)
     data = np.frombuffer(text, np.uint8)
     if int(data.min()) < ord(" ") or not text.startswith(head, start):
@@ -235,9 +252,52 @@ def read_uniform(text: bytes, head: bytes, sample: BlobMetadata) -> tuple[Unifor
     if not _matches(data, b",{", ends[:-1]) or not _matches(data, b"]", ends[-1:]):
         return None
     offsets, lengths = _numbers(data, mark[11] + 2, mark[12] - 1), _numbers(data, mark[13] + 2, mark[14] - 1)
-    if offsets is None or lengths is None:
+    if offsets is None or lengths is None or (others and others[-1][0] > ends[-1]):
         return None
-    return UniformBlobs(text, sample, offsets, lengths, spans), text[int(ends[-1]) :]
+    before = np.searchsorted(mark[0] - 1, [at for at, _ in others]).tolist()
+    placed = {n + i: parse(entry) for i, (n, (_, entry)) in enumerate(zip(before, others, strict=True))}
+    return UniformBlobs(text, sample, offsets, lengths, spans, placed), text[int(ends[-1]) :]
+
+
+def _cut_others(text: bytes, head: bytes) -> tuple[bytes, list[tuple[int, bytes]]] | None:
+    """Take the entries out of a list of blobs that do not begin with `head`: an NDV sketch among vectors.
+
+    Args:
+        text: a footer's payload, without backslashes.
+        head: what most entries begin with.
+
+    Returns:
+        The payload without them; and the offset in it where each was, with its text. None if they are not few.
+    """
+    if text.count(_ENTRY) == text.count(head):
+        return text, []
+    start = done = size = len(_BLOBS)
+    kept = [text[:start]]
+    others: list[tuple[int, bytes]] = []
+    for found in re.finditer(re.escape(_ENTRY) + b"(?!" + re.escape(head[len(_ENTRY) :]) + b")", text):
+        start = found.start()
+        if start < done:  # inside of the one before
+            continue
+        stop = _end_of_object(text, start)
+        leads = start == done and size == len(_BLOBS)
+        comma = stop if leads else start - 1
+        if not stop or text[comma : comma + 1] != b"," or len(others) == _FEW_OTHERS:
+            return None
+        kept.append(text[done : start if leads else comma])
+        size += len(kept[-1])
+        others.append((size, text[start:stop]))
+        done = stop + leads
+    return b"".join([*kept, text[done:]]), others
+
+
+def _end_of_object(text: bytes, start: int) -> int:
+    """Return where a JSON object ends that has few others within it and no braces in strings; 0 if it is another."""
+    stop = start
+    for _ in range(_FEW_OTHERS):
+        stop = text.find(b"}", stop) + 1
+        if not stop or text.count(b"{", start, stop) == text.count(b"}", start, stop):
+            return stop
+    return 0
 
 
 def _matches(data: Bytes, words: bytes, offsets: Index) -> bool:
@@ -264,7 +324,11 @@ def _numbers(data: Bytes, starts: Index, stops: Index) -> Index | None:
 
 _BLOBS = b'{"blobs":['
 """Start of a minified footer with blobs."""
+_ENTRY = b'{"type":"'
+"""Start of a minified blob."""
 _OFFSET = b'"offset":'
+_FEW_OTHERS = 64
+"""Blobs of another form that `read_uniform` takes out of the list, and braces in one of them."""
 _LONG = 1 << 14
 """`read_uniform` is tried for footers of at least this many bytes."""
 _MAX_NESTING = 64
@@ -331,14 +395,15 @@ class _Parser:
 
         None for other footers and corrupt ones, which are then parsed as a whole.
         """
-        if len(text) < _LONG or not text.startswith(_BLOBS):
+        start = text.rfind(_ENTRY, 0, len(text) // 2)  # at both ends there may be others
+        if len(text) < _LONG or not text.startswith(_BLOBS) or start < 0:
             return None
-        entry = text[len(_BLOBS) : text.find(b"}}") + 2]
+        entry = text[start : text.find(b"}}", start) + 2]
         try:
-            sample = self._blob(self._json(entry), "blobs[0]")
+            sample = self._parsed(entry)
             if not sample.properties or _java_json(_blob_json(sample)).encode() != entry:
                 return None
-            found = read_uniform(text, entry[: entry.index(_OFFSET) + len(_OFFSET)], sample)
+            found = read_uniform(text, entry[: entry.index(_OFFSET) + len(_OFFSET)], sample, self._parsed)
             if found is None:
                 return None
             if not text.isascii():
@@ -346,6 +411,9 @@ class _Parser:
             return self._json(_BLOBS + found[1]), found[0]
         except (DecodeError, UnicodeError):
             return None
+
+    def _parsed(self, entry: bytes) -> BlobMetadata:
+        return self._blob(self._json(entry), "blobs[0]")
 
     def _blob(self, item: Any, path: str) -> BlobMetadata:
         members = self._typed(item, dict, path)

@@ -99,8 +99,20 @@ def test_blobs_alike_are_columns(blobs: list[BlobMetadata], unknown: dict[str, A
     same(payload)
 
 
-LIKE_A_BLOB = {"type": "deletion-vector-v1", "fields": [2147483645], "snapshot-id": -1, "sequence-number": -1}
-LIKE_A_BLOB |= {"offset": 4, "length": 9}
+@each("at", [(0,), (9,), (99,), (100,), (0, 0), (0, 0, 3, 3, 100, 100), (5,) * 64])
+def test_few_others_among_blobs_alike(at: tuple[int, ...]) -> None:
+    blobs = [blob(i) for i in range(100)]
+    for i in reversed(at):
+        blobs.insert(i, SKETCH)
+    payload = payload_of(blobs, unknown={"more": 1})
+    found = decode(payload).blobs
+    assert isinstance(found, UniformBlobs)
+    assert [i for i, one in enumerate(found) if one.type == SKETCH.type] == list(found.others)
+    assert (len(found), len(found.offsets), found[-1]) == (len(blobs), 100, blobs[-1])
+    same(payload)
+
+
+LIKE_A_BLOB = {"type": "x", "fields": [], "snapshot-id": 1, "sequence-number": 1, "offset": 4, "length": 9}
 
 
 @each(
@@ -111,7 +123,10 @@ LIKE_A_BLOB |= {"offset": 4, "length": 9}
             (blobs, {})
             for blobs in (
                 [],
-                [blob(0), SKETCH, blob(1)],
+                [*(blob(i) for i in range(100)), *[SKETCH] * 65],
+                [SKETCH] * 3,
+                [blob(0), replace(SKETCH, properties={"a": "}"}), blob(1)],
+                [blob(0), replace(SKETCH, properties={"a": 'a "name"'}), blob(1)],
                 [blob(0), blob(1), blob(2, compression_codec="zstd")],
                 [blob(0), blob(1, unknown={"odd": 1})],
                 [blob(i, unknown={"odd": 1}) for i in range(3)],
@@ -134,8 +149,10 @@ def test_blobs_that_differ_are_left_to_the_parser(blobs: list[BlobMetadata], unk
     same(payload)
 
 
-def test_damage_gives_the_same_errors() -> None:
-    valid = payload_of([blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)])
+@pytest.mark.parametrize("others", [(), (SKETCH,)], ids=["alike", "and another"])
+def test_damage_gives_the_same_errors(others: tuple[BlobMetadata, ...]) -> None:
+    alike = [blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)]
+    valid = payload_of([*alike[:4], *others, *alike[4:]])
     chance = random.Random(3)
     refused = 0
     for _ in range(2000):
@@ -163,6 +180,15 @@ FIVE = payload_of([blob(i) for i in range(5)])
 )
 def test_wrong_members(change: Callable[[bytes], bytes], what: str) -> None:
     assert what in str(same(change(FIVE)))
+
+
+def test_every_joint_of_blobs_is_looked_at() -> None:
+    other = blob(9, type="x")
+    payload = payload_of([other, other, *(blob(i) for i in range(5)), other])
+    joints = [at for at in range(len(payload)) if payload.startswith(b'}},{"type"', at)]
+    assert len(joints) == 7
+    for at in joints:
+        assert isinstance(same(payload[: at + 2] + b";" + payload[at + 3 :]), str)
 
 
 def test_limits_hold() -> None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.limits import enough_memory
@@ -233,7 +232,7 @@ def _matching(url: str, storage: Storage) -> FoundFiles | None:
     if not before.rstrip("/").endswith(":"):  # not the root of zip:// or hdfs:///
         before = before[:-1]
     base = before + chain + outer
-    pattern = inner[len(before) :].strip("/")
+    matches = pattern_regex(inner[len(before) :].strip("/"))
     start = len(join(before, ""))
     inside: list[Listed] = []
     files: list[Listed] = []
@@ -241,29 +240,48 @@ def _matching(url: str, storage: Storage) -> FoundFiles | None:
         spelled = file.location[: len(file.location) - len(chain + outer)]
         if spelled.startswith(f"{inner.rstrip('/')}/"):
             inside.append(file)
-        elif matches(spelled[start:], pattern):
+        elif matches.fullmatch(spelled[start:]):
             files.append(file)
     if inside:
         return FoundFiles(sorted(inside, key=lambda file: file.location), url.rstrip("/"))
     return FoundFiles(sorted(files, key=lambda file: file.location), base, True) if files else None
 
 
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern; see `find_remote`.
+def pattern_regex(pattern: str) -> re.Pattern[str]:
+    """Translate a pattern into a regular expression for whole names.
 
-    >>> [matches(name, "a/**/*.bin") for name in ("a/x.bin", "a/b/c/x.bin", "a/x.puffin")]
+    >>> [bool(pattern_regex("a/**/*.bin").fullmatch(name)) for name in ("a/x.bin", "a/b/c/x.bin", "a/x.puffin")]
     [True, True, False]
     """
-    return _matches(name.split("/"), pattern.replace("[^", "[!").split("/"))
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            parts.append("(?:[^/]+/)*")
+            at += 3
+        elif pattern[at] == "*":
+            parts.append(".*" if pattern[at:] == "**" else "[^/]*")
+            at += 2 if pattern[at:] == "**" else 1
+        elif pattern[at] == "?":
+            parts.append("[^/]")
+            at += 1
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2 + pattern.startswith(("!", "^"), at + 1))) > 0:
+            parts.append(_set_regex(pattern[at + 1 : end]))
+            at = end + 1
+        else:
+            parts.append(re.escape(pattern[at]))
+            at += 1
+    return re.compile("".join(parts), re.DOTALL)
 
 
-def _matches(parts: list[str], patterns: list[str]) -> bool:
-    if not patterns:
-        return not parts
-    first, *rest = patterns
-    if first == "**":
-        return any(_matches(parts[i:], rest) for i in range(len(parts))) if rest else bool(parts)
-    return bool(parts) and fnmatchcase(parts[0], first) and _matches(parts[1:], rest)
+def _set_regex(inside: str) -> str:
+    """Translate the inside of brackets; a reversed range matches nothing."""
+    letters = re.sub(r"([\\\[\]&~|])", r"\\\1", inside[1:] if inside[0] in "!^" else inside).replace("--", "-\\-")
+    try:
+        re.compile(found := f"[{'^' if inside[0] in '!^' else ''}{letters}]")
+    except re.error:
+        return "(?!)"
+    return found
 
 
 def _without_markers(files: list[Listed]) -> list[Listed]:
