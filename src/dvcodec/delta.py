@@ -221,8 +221,12 @@ class Descriptor:
             members = parse_json(text if isinstance(text, str) else bytes(text), source, _WHAT)
         if not isinstance(members, Mapping):
             raise _error(source, "a JSON object", type(members).__name__)
+        values: dict[str, Any] = {}
+        for name, field, kind in MEMBERS:
+            value = values[field] = members.get(name)
+            if (not isinstance(value, kind) or isinstance(value, bool)) and not (name == "offset" and value is None):
+                raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
-            values: dict[str, Any] = {field: members.get(name) for name, field, _ in MEMBERS}
             return cls(**values)
         except UsageError as err:
             raise _error(source, "a valid descriptor", str(err).removeprefix(f"{_WHAT}: ")) from None

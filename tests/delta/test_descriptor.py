@@ -50,7 +50,7 @@ OF_NO_MEMBER: list[object] = [True, [], {}]
 def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
     with pytest.raises(NotCanonical) as caught:
         Descriptor.from_json(changed(**{name: value}), source="00.json")
-    assert str(caught.value.actual).startswith(f"{name} must be of type ")
+    assert str(caught.value.expected).startswith(f"{name} of type ")
     assert str(caught.value).startswith("00.json: deletion vector descriptor")
 
 
