@@ -42,7 +42,7 @@ def wide_row_sets() -> list[Positions]:
 
 def test_javas_trees(java: Java) -> None:
     """Both ways, and trees from which keys were removed: their nodes shrink later, and places are free."""
-    cases = [*row_sets(amounts.of(200, 2_000), seed=21), *high_row_sets(100, seed=22), *wide_row_sets()]
+    cases = [*row_sets(amounts.of(60, 2_000), seed=21), *high_row_sets(amounts.of(40, 100), seed=22), *wide_row_sets()]
     for i, (case, theirs) in enumerate(zip(cases, java.encode("roaring64-art", cases), strict=True)):
         assert encode(RowSet(case), "java-art") == theirs, f"case {i}"
         assert decode(theirs, "java-art") == RowSet(case), f"case {i}"
