@@ -75,7 +75,7 @@ def session(folder: Path, suffix: str = ODD) -> SparkSession:
     return found
 
 
-def told(truths: Iterable[Truth]) -> Iterator[Truth]:
+def announced(truths: Iterable[Truth]) -> Iterator[Truth]:
     """Tell what was made, and how long it took: these programs run wherever all tests run."""
     before = time.perf_counter()
     for truth in truths:
@@ -90,7 +90,7 @@ def make(place: Place, engines: Iterable[str]) -> None:
     java = place.jvm.java.lang.System.getProperty("java.version")
     versions = {"pyspark": pyspark.__version__, "java": java, "jars": [jar.name for jar in JARS]}
     for engine in engines:
-        write_truth(place.folder, engine, versions, told(MAKERS[engine](place)))
+        write_truth(place.folder, engine, versions, announced(MAKERS[engine](place)))
 
 
 def main(folder: Path, engines: list[str], only: frozenset[str] | None, suffix: str) -> None:

@@ -204,7 +204,7 @@ def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
 def test_a_file_of_vectors_that_goes_while_it_is_checked(
     error: Exception, check: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing package is no damage."""
+    """What is wrong with the file is a finding; a package that is not installed is an error."""
 
     def gone(*_: object) -> Any:
         raise error

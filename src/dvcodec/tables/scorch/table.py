@@ -307,7 +307,7 @@ def schema() -> pa.Schema:
     """Return the columns of stored documents, which are the same for every index.
 
     ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
-    ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
+    ``_stored`` list of (field, type, value, array_positions), in stored order, see `dvcodec.zap.columns.SCHEMAS`.
 
     Raises:
         MissingExtra: pyarrow is not installed.
