@@ -99,8 +99,8 @@ def test_arguments(spark: SparkSession) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             build_vectors(spark.createDataFrame([], schema))
-    error = r"columns file_path and pos: .*file_path.* build_vectors\(positions\(rows\)\); .* are file_col= and pos_col="
-    with pytest.raises(UsageError, match=error):
+    text = r"columns file_path and pos: .*file_path.* build_vectors\(positions\(rows\)\); .* are file_col= and pos_col="
+    with pytest.raises(UsageError, match=text):
         build_vectors(spark.range(3))
     nested = spark.sql("SELECT named_struct('f', 'a') AS m, CAST(id AS INT) AS p FROM range(5)")
     assert collected(build_vectors(nested, "m.f", "p")) == {"a": iceberg.encode(RowSet(range(5)))}
